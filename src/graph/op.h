@@ -161,7 +161,10 @@ struct tt_op_def {
     tt_op_grad_fn *grad;   // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
-    double flops_each;   // per element of output 0, for tt_cost_each
+    double flops_each; // per element of output 0, for tt_cost_each
+    // What the members of a family of operators differ in. The functions that they share
+    // read it (ops/codec/packet.h); NULL: nothing.
+    const void *family;
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
     bool is_single; // computes in fp32 in all types; the laws allow for that
     // An operator from outside brings its only kernel; NULL: backends have some.

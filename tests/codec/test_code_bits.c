@@ -155,7 +155,7 @@ static pair natural_of(const tt_simd_code *c)
 }
 
 static void check(const tt_op_def *encode, const tt_op_def *sum,
-                  tt_packet_body_fn *body, pair (*find)(const tt_simd_code *c))
+                  pair (*find)(const tt_simd_code *c))
 {
     static const int64_t blocks[] = {8, 40, 333, 1024, 4096};
     float x[N], r[N];
@@ -178,7 +178,7 @@ static void check(const tt_op_def *encode, const tt_op_def *sum,
                 .residual = r,
             };
             check_level(&c, tt_simd_at(i), f.encode, f.add, a,
-                        body(&params, N, TT_F32));
+                        tt_packet_body(encode->family, &params, N, TT_F32));
         }
         fini(&c);
     }
@@ -186,34 +186,32 @@ static void check(const tt_op_def *encode, const tt_op_def *sum,
 
 TEST(int8_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_int8_encode, &tt_op_int8_sum, tt_body_int8, int8_of);
+    check(&tt_op_int8_encode, &tt_op_int8_sum, int8_of);
 }
 
 TEST(onebit_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_onebit_encode, &tt_op_onebit_sum, tt_body_onebit, onebit_of);
+    check(&tt_op_onebit_encode, &tt_op_onebit_sum, onebit_of);
 }
 
 TEST(sign_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_sign_encode, &tt_op_sign_sum, tt_body_sign, sign_of);
+    check(&tt_op_sign_encode, &tt_op_sign_sum, sign_of);
 }
 
 TEST(twobit_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_twobit_encode, &tt_op_twobit_sum, tt_body_twobit, twobit_of);
+    check(&tt_op_twobit_encode, &tt_op_twobit_sum, twobit_of);
 }
 
 TEST(ternary_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_ternary_encode, &tt_op_ternary_sum, tt_body_ternary,
-          ternary_of);
+    check(&tt_op_ternary_encode, &tt_op_ternary_sum, ternary_of);
 }
 
 TEST(natural_codes_have_the_same_bits_with_every_instruction_set)
 {
-    check(&tt_op_natural_encode, &tt_op_natural_sum, tt_body_natural,
-          natural_of);
+    check(&tt_op_natural_encode, &tt_op_natural_sum, natural_of);
 }
 
 static void check_threelc(codes *c, const tt_simd *simd, tt_simd_code_args a)

@@ -39,15 +39,6 @@ typedef struct tt_code_params {
     double sparsity;  // 3lc
 } tt_code_params;
 
-typedef struct tt_code_form {
-    tt_packet_kind kind;
-    int scales, per_byte;
-    bool is_random;
-} tt_code_form;
-
-extern const tt_code_form tt_form_int8, tt_form_onebit, tt_form_sign,
-    tt_form_twobit, tt_form_ternary, tt_form_natural;
-
 extern const tt_opt tt_int8_options[], tt_onebit_options[], tt_sign_options[],
     tt_twobit_options[], tt_ternary_options[], tt_natural_options[];
 
@@ -70,11 +61,17 @@ static inline int64_t tt_code_digits_bytes(const tt_code_params *p,
            tt_ceil_div(n % p->block, per_byte);
 }
 
-static inline int64_t tt_code_body(const tt_code_form *form,
-                                   const tt_code_params *p, int64_t n)
-{
-    return 4 * form->scales * tt_code_blocks(p, n) +
-           tt_code_digits_bytes(p, form->per_byte, n);
-}
+// What the operators of codecs in blocks share: the bytes of scales and digits, the cost
+// of an encoder (flops_each per element), samples of a sum, the option.
+int64_t tt__code_body(const tt_packet_form *form, const void *params, int64_t n,
+                      tt_dtype dtype);
+tt_op_cost_fn tt__code_cost;
+extern const tt_sample tt__code_sum_samples[];
+#define TT_CODE_BLOCK_OPTION(by_default)                                       \
+    {                                                                          \
+        "block", by_default, "entries that share a scale", TT_OPT_I64,         \
+            .offset = offsetof(tt_code_params, block), .min = 8,               \
+            .max = TT_CODE_BLOCK_MOST                                          \
+    }
 
 #endif

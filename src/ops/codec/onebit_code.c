@@ -9,42 +9,15 @@
 #include "ops/cost.h"
 #include "ops/ops.h"
 
-#include <math.h>
-
-const tt_code_form tt_form_onebit = {
+const tt_packet_form tt_form_onebit = {
     .kind = TT_PACKET_ONEBIT,
+    .body = tt__code_body,
     .scales = 2,
     .per_byte = 8,
 };
 
-int64_t tt_body_onebit(const void *params, int64_t n, tt_dtype dtype)
-{
-    (void)dtype;
-    return tt_code_body(&tt_form_onebit, params, n);
-}
-
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_onebit, false);
-}
-
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_onebit);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    const tt_code_params *p = io->params;
-    const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 2 * n, fmin(n, (double)p->block), cost_out);
-}
-
 const tt_opt tt_onebit_options[] = {
-    {"block", "1024", "entries that share a scale", TT_OPT_I64,
-     .offset = offsetof(tt_code_params, block), .min = 8,
-     .max = TT_CODE_BLOCK_MOST},
+    TT_CODE_BLOCK_OPTION("1024"),
     {0},
 };
 
@@ -58,19 +31,15 @@ static const tt_sample samples[] = {
     {0},
 };
 
-static const tt_sample samples_sum[] = {
-    {"", {"c3", "f a:7 b:11"}, 154},
-    {"block=40", {"c2", "f a:37 b:9"}, 666},
-    {0},
-};
-
 const tt_op_def tt_op_onebit_encode = {
     .name = "onebit_encode",
     .doc = "Signs, with two means per block.",
     .options = tt_onebit_options,
     .params_bytes = sizeof(tt_code_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_onebit,
+    .infer = tt__packet_infer,
+    .cost = tt__code_cost,
+    .flops_each = 2,
     .samples = samples,
 };
 
@@ -80,8 +49,9 @@ const tt_op_def tt_op_onebit_sum = {
     .options = tt_onebit_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_onebit,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 2,
-    .samples = samples_sum,
+    .samples = tt__code_sum_samples,
 };

@@ -150,23 +150,25 @@ static tt_status check_count(const char *op, int64_t n)
     return TT_OK;
 }
 
-tt_status tt__packet_infer(tt_op_io *io, tt_packet_body_fn *body,
-                           bool is_random)
+tt_status tt__packet_infer(tt_op_io *io)
 {
     const char *op = io->op->name;
+    const tt_packet_form *form = io->op->family;
     tt_shape code = {0};
     TT_TRY(tt_infer_inputs(io, op, 1, TT_P_N));
     TT_TRY(tt_infer_float(io, op, TT_PX));
     const tt_type *x = &io->in[TT_PX];
     const int64_t n = tt_shape_count(&x->shape);
     TT_TRY(check_count(op, n));
-    if (is_random && (!tt_io_has(io, TT_PSEED) || !tt_io_has(io, TT_PSTEP)))
+    if (form->is_random &&
+        (!tt_io_has(io, TT_PSEED) || !tt_io_has(io, TT_PSTEP)))
         return tt_fail(TT_ERR_ARG, "%s: there must be a seed and a step", op);
     for (int i = TT_PSEED; i < io->n_in; i++)
         if (tt_io_has(io, i))
             TT_TRY(tt_infer_scalar(io, op, i, TT_I64));
-    TT_TRY(tt_shape_push(&code, "bytes",
-                         tt_packet_capacity(body(io->params, n, x->dtype))));
+    TT_TRY(tt_shape_push(
+        &code, "bytes",
+        tt_packet_capacity(tt_packet_body(form, io->params, n, x->dtype))));
     tt_infer_add(io, TT_U8, &code);
     if (!tt_io_has(io, TT_PRESIDUAL))
         return TT_OK;
@@ -180,15 +182,15 @@ tt_status tt__packet_infer(tt_op_io *io, tt_packet_body_fn *body,
     return TT_OK;
 }
 
-tt_status tt__packet_infer_sum(tt_op_io *io, tt_packet_body_fn *body)
+tt_status tt__packet_infer_sum(tt_op_io *io)
 {
     const char *op = io->op->name;
     TT_TRY(tt_infer_inputs(io, op, TT_PSUM_N, TT_PSUM_N));
     TT_TRY(tt_infer_float(io, op, TT_PSUM_LIKE));
     const int64_t n = tt_shape_count(&io->in[TT_PSUM_LIKE].shape);
     TT_TRY(check_count(op, n));
-    const int64_t capacity =
-        tt_packet_capacity(body(io->params, n, io->in[TT_PSUM_LIKE].dtype));
+    const int64_t capacity = tt_packet_capacity(tt_packet_body(
+        io->op->family, io->params, n, io->in[TT_PSUM_LIKE].dtype));
     const tt_type *codes = &io->in[TT_PSUM_PACKETS];
     if (codes->dtype != TT_U8 || tt_shape_count(&codes->shape) % capacity != 0)
         return tt_fail(TT_ERR_ARG,

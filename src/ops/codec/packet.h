@@ -98,17 +98,30 @@ static inline uint32_t tt_packet_random(uint64_t key, uint32_t i)
     return h ^ h >> 16;
 }
 
-// The most bytes that the body of a codec needs for n numbers of this type.
-typedef int64_t tt_packet_body_fn(const void *params, int64_t n,
-                                  tt_dtype dtype);
-tt_packet_body_fn tt_body_int8, tt_body_onebit, tt_body_sign, tt_body_twobit,
-    tt_body_ternary, tt_body_natural, tt_body_qsgd, tt_body_threelc,
-    tt_body_topk, tt_body_threshold;
+// What codecs differ in outside their kernels: the `family` of X_encode and X_sum.
+typedef struct tt_packet_form tt_packet_form;
+struct tt_packet_form {
+    tt_packet_kind kind;
+    bool is_random; // there must be a seed and a step
+    // The most bytes that the body needs for n numbers of this type.
+    int64_t (*body)(const tt_packet_form *form, const void *params, int64_t n,
+                    tt_dtype dtype);
+    int scales, per_byte; // of a block (codes.h)
+};
 
-// The infer functions' common part; is_random says that there must be a seed and a step.
-tt_status tt__packet_infer(tt_op_io *io, tt_packet_body_fn *body,
-                           bool is_random);
-tt_status tt__packet_infer_sum(tt_op_io *io, tt_packet_body_fn *body);
+extern const tt_packet_form tt_form_int8, tt_form_onebit, tt_form_sign,
+    tt_form_twobit, tt_form_ternary, tt_form_natural, tt_form_qsgd,
+    tt_form_threelc, tt_form_topk, tt_form_threshold;
+
+static inline int64_t tt_packet_body(const tt_packet_form *form,
+                                     const void *params, int64_t n,
+                                     tt_dtype dtype)
+{
+    return form->body(form, params, n, dtype);
+}
+
+// The infer functions of X_encode and X_sum.
+tt_op_infer_fn tt__packet_infer, tt__packet_infer_sum;
 
 // Bytes of the values that a sparse codec picks.
 static inline int64_t tt_packet_value_bytes(tt_dtype dtype)

@@ -20,32 +20,21 @@ float tt_qsgd_shrink(const tt_code_params *p)
     return (float)(1 / (1 + fmin(b / (s * s), sqrt(b) / s)));
 }
 
-int64_t tt_body_qsgd(const void *params, int64_t n, tt_dtype dtype)
+static int64_t body(const tt_packet_form *form, const void *params, int64_t n,
+                    tt_dtype dtype)
 {
-    (void)dtype;
+    (void)form, (void)dtype;
     const tt_code_params *p = params;
     return 6 * tt_code_blocks(p, n) +
            n / p->block * tt_qsgd_dense_bytes(p, p->block) +
            tt_qsgd_dense_bytes(p, n % p->block);
 }
 
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_qsgd, true);
-}
-
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_qsgd);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    const tt_code_params *p = io->params;
-    const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 5 * n, fmin(n, (double)p->block), cost_out);
-}
+const tt_packet_form tt_form_qsgd = {
+    .kind = TT_PACKET_QSGD,
+    .is_random = true,
+    .body = body,
+};
 
 const tt_opt tt_qsgd_options[] = {
     {"levels", "1", "above zero; more are more precise and longer", TT_OPT_I64,
@@ -75,8 +64,10 @@ const tt_op_def tt_op_qsgd_encode = {
     .doc = "Few levels at random, with Elias codes.",
     .options = tt_qsgd_options,
     .params_bytes = sizeof(tt_code_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_qsgd,
+    .infer = tt__packet_infer,
+    .cost = tt__code_cost,
+    .flops_each = 5,
     .samples = samples,
 };
 
@@ -86,7 +77,8 @@ const tt_op_def tt_op_qsgd_sum = {
     .options = tt_qsgd_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_qsgd,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 2,
     .samples = samples_sum,

@@ -38,6 +38,9 @@ typedef struct tt_sparse_params {
 extern const tt_opt tt_topk_options[], tt_threshold_options[], tt_dgc_options[],
     tt_randomk_options[];
 
+// Of topk_encode and threshold_encode: flops_each per element.
+tt_op_cost_fn tt__sparse_cost;
+
 // ceil(ratio n), from 1 to n.
 int64_t tt_sparse_count(double ratio, int64_t n);
 

@@ -13,43 +13,16 @@
 #include "ops/cost.h"
 #include "ops/ops.h"
 
-#include <math.h>
-
-const tt_code_form tt_form_ternary = {
+const tt_packet_form tt_form_ternary = {
     .kind = TT_PACKET_TERNARY,
+    .is_random = true,
+    .body = tt__code_body,
     .scales = 1,
     .per_byte = 5,
-    .is_random = true,
 };
 
-int64_t tt_body_ternary(const void *params, int64_t n, tt_dtype dtype)
-{
-    (void)dtype;
-    return tt_code_body(&tt_form_ternary, params, n);
-}
-
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_ternary, true);
-}
-
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_ternary);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    const tt_code_params *p = io->params;
-    const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 4 * n, fmin(n, (double)p->block), cost_out);
-}
-
 const tt_opt tt_ternary_options[] = {
-    {"block", "1280", "entries that share a scale", TT_OPT_I64,
-     .offset = offsetof(tt_code_params, block), .min = 8,
-     .max = TT_CODE_BLOCK_MOST},
+    TT_CODE_BLOCK_OPTION("1280"),
     {0},
 };
 
@@ -63,19 +36,15 @@ static const tt_sample samples[] = {
     {0},
 };
 
-static const tt_sample samples_sum[] = {
-    {"", {"c3", "f a:7 b:11"}, 154},
-    {"block=40", {"c2", "f a:37 b:9"}, 666},
-    {0},
-};
-
 const tt_op_def tt_op_ternary_encode = {
     .name = "ternary_encode",
     .doc = "Minus one, zero or one times a scale, at random.",
     .options = tt_ternary_options,
     .params_bytes = sizeof(tt_code_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_ternary,
+    .infer = tt__packet_infer,
+    .cost = tt__code_cost,
+    .flops_each = 4,
     .samples = samples,
 };
 
@@ -85,8 +54,9 @@ const tt_op_def tt_op_ternary_sum = {
     .options = tt_ternary_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_ternary,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 2,
-    .samples = samples_sum,
+    .samples = tt__code_sum_samples,
 };

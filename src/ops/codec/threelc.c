@@ -10,41 +10,18 @@
 #include "ops/cost.h"
 #include "ops/ops.h"
 
-#include <math.h>
-
-int64_t tt_body_threelc(const void *params, int64_t n, tt_dtype dtype)
-{
-    (void)dtype;
-    const tt_code_params *p = params;
-    return 4 * tt_code_blocks(p, n) +
-           tt_code_digits_bytes(p, TT_THREELC_PER_BYTE, n);
-}
-
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_threelc, false);
-}
-
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_threelc);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    const tt_code_params *p = io->params;
-    const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 3 * n, fmin(n, (double)p->block), cost_out);
-}
+const tt_packet_form tt_form_threelc = {
+    .kind = TT_PACKET_THREELC,
+    .body = tt__code_body,
+    .scales = 1,
+    .per_byte = TT_THREELC_PER_BYTE,
+};
 
 const tt_opt tt_threelc_options[] = {
     {"sparsity", "1", "the scale over the largest number: more send less",
      TT_OPT_F64, .offset = offsetof(tt_code_params, sparsity), .min = 1,
      .max = 1.999},
-    {"block", "10240", "entries that share a scale", TT_OPT_I64,
-     .offset = offsetof(tt_code_params, block), .min = 8,
-     .max = TT_CODE_BLOCK_MOST},
+    TT_CODE_BLOCK_OPTION("10240"),
     {0},
 };
 
@@ -66,8 +43,10 @@ const tt_op_def tt_op_threelc_encode = {
     .doc = "Three values, five in a byte, runs of zeros made short.",
     .options = tt_threelc_options,
     .params_bytes = sizeof(tt_code_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_threelc,
+    .infer = tt__packet_infer,
+    .cost = tt__code_cost,
+    .flops_each = 3,
     .samples = samples,
 };
 
@@ -77,7 +56,8 @@ const tt_op_def tt_op_threelc_sum = {
     .options = tt_threelc_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_threelc,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 2,
     .samples = samples_sum,

@@ -15,29 +15,18 @@
 #include "ops/cost.h"
 #include "ops/ops.h"
 
-int64_t tt_body_threshold(const void *params, int64_t n, tt_dtype dtype)
+static int64_t body(const tt_packet_form *form, const void *params, int64_t n,
+                    tt_dtype dtype)
 {
-    (void)dtype;
+    (void)form, (void)dtype;
     const tt_sparse_params *p = params;
     return tt_threshold_body(tt_sparse_count(p->ratio, n));
 }
 
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_threshold, false);
-}
-
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_threshold);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 2 * n, n, cost_out);
-}
+const tt_packet_form tt_form_threshold = {
+    .kind = TT_PACKET_THRESHOLD,
+    .body = body,
+};
 
 const tt_opt tt_threshold_options[] = {
     {"tau", "0", "the threshold; 0: relative to the entries' size", TT_OPT_F64,
@@ -71,8 +60,10 @@ const tt_op_def tt_op_threshold_encode = {
     .doc = "The entries above a threshold, as plus or minus the threshold.",
     .options = tt_threshold_options,
     .params_bytes = sizeof(tt_sparse_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_threshold,
+    .infer = tt__packet_infer,
+    .cost = tt__sparse_cost,
+    .flops_each = 2,
     .samples = samples,
 };
 
@@ -82,7 +73,8 @@ const tt_op_def tt_op_threshold_sum = {
     .options = tt_threshold_options,
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_threshold,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 1,
     .samples = samples_sum,

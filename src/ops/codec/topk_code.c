@@ -17,28 +17,25 @@ int64_t tt_sparse_count(double ratio, int64_t n)
     return k < 1 ? 1 : k > n ? n : k;
 }
 
-int64_t tt_body_topk(const void *params, int64_t n, tt_dtype dtype)
+static int64_t body(const tt_packet_form *form, const void *params, int64_t n,
+                    tt_dtype dtype)
 {
+    (void)form;
     const tt_sparse_params *p = params;
     return tt_sparse_body(tt_sparse_count(p->ratio, n),
                           tt_packet_value_bytes(dtype));
 }
 
-static tt_status infer(tt_op_io *io)
-{
-    return tt__packet_infer(io, tt_body_topk, false);
-}
+const tt_packet_form tt_form_topk = {
+    .kind = TT_PACKET_SPARSE,
+    .body = body,
+};
 
-static tt_status infer_sum(tt_op_io *io)
-{
-    return tt__packet_infer_sum(io, tt_body_topk);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+void tt__sparse_cost(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     (void)axis_size;
     const double n = tt_cost_count(&io->in[TT_PX]);
-    tt_cost_reduction(io, 0, 4 * n, n, cost_out);
+    tt_cost_reduction(io, 0, io->op->flops_each * n, n, cost);
 }
 
 const tt_opt tt_topk_options[] = {
@@ -69,8 +66,10 @@ const tt_op_def tt_op_topk_encode = {
     .doc = "The entries of largest absolute value.",
     .options = tt_topk_options,
     .params_bytes = sizeof(tt_sparse_params),
-    .infer = infer,
-    .cost = cost,
+    .family = &tt_form_topk,
+    .infer = tt__packet_infer,
+    .cost = tt__sparse_cost,
+    .flops_each = 4,
     .samples = samples,
 };
 
@@ -80,7 +79,8 @@ const tt_op_def tt_op_topk_sum = {
     .options = tt_topk_options,
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_PSUM_LIKE,
-    .infer = infer_sum,
+    .family = &tt_form_topk,
+    .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 1,
     .samples = samples_sum,

@@ -8,12 +8,6 @@
 
 #include <string.h>
 
-// A codec in blocks.
-typedef struct block_code {
-    tt_packet_kind kind;
-    tt_packet_body_fn *body;
-} block_code;
-
 static bool can_encode(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -35,16 +29,16 @@ static uint64_t key_of(const tt_site *site, const tt_args *args)
                       (uint64_t) * (const int64_t *)args->in[TT_PSTEP]);
 }
 
-static tt_status encode(const block_code *c, const tt_site *site,
-                        const tt_args *args,
+static tt_status encode(const tt_site *site, const tt_args *args,
                         void (*run)(const tt_simd_code_args *a))
 {
+    const tt_packet_form *form = site->op->family;
     const tt_code_params *p = site->params;
     const int64_t n = tt_operand_count(&site->in[TT_PX]);
     const bool has_residual = tt_site_has(site, TT_PRESIDUAL);
     unsigned char *packet = args->out[0], *body = packet + TT_PACKET_HEADER;
-    const int64_t bytes = c->body(p, n, TT_F32);
-    const tt_packet about = {.kind = c->kind,
+    const int64_t bytes = tt_packet_body(form, p, n, TT_F32);
+    const tt_packet about = {.kind = form->kind,
                              .options = tt_code_digest(p),
                              .n = n,
                              .capacity = tt_operand_count(&site->out[0])};
@@ -67,13 +61,14 @@ static tt_status encode(const block_code *c, const tt_site *site,
 }
 
 // All packets of a sum, looked at before any is used.
-static tt_status open_all(const block_code *c, const tt_site *site,
-                          const tt_args *args, int64_t *peers_out)
+static tt_status open_all(const tt_site *site, const tt_args *args,
+                          int64_t *peers_out)
 {
     const char *op = site->op->name;
+    const tt_packet_form *form = site->op->family;
     const int64_t n = tt_operand_count(&site->out[0]);
-    const int64_t body = c->body(site->params, n, TT_F32);
-    const tt_packet about = {.kind = c->kind,
+    const int64_t body = tt_packet_body(form, site->params, n, TT_F32);
+    const tt_packet about = {.kind = form->kind,
                              .options = tt_code_digest(site->params),
                              .n = n,
                              .capacity = tt_packet_capacity(body)};
@@ -93,18 +88,18 @@ static tt_status open_all(const block_code *c, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status sum(const block_code *c, const tt_site *site,
-                     const tt_args *args,
+static tt_status sum(const tt_site *site, const tt_args *args,
                      void (*run)(const tt_simd_code_add *a))
 {
     const tt_code_params *p = site->params;
     int64_t peers = 0;
-    TT_TRY(open_all(c, site, args, &peers));
+    TT_TRY(open_all(site, args, &peers));
     tt_simd_code_add a = {.n = tt_operand_count(&site->out[0]),
                           .block = p->block,
                           .y = args->out[0],
                           .is_first = true};
-    const int64_t capacity = tt_packet_capacity(c->body(p, a.n, TT_F32));
+    const int64_t capacity =
+        tt_packet_capacity(tt_packet_body(site->op->family, p, a.n, TT_F32));
     for (int64_t r = 0; r < peers; r++, a.is_first = false) {
         a.body = (const unsigned char *)args->in[TT_PSUM_PACKETS] +
                  r * capacity + TT_PACKET_HEADER;
@@ -113,51 +108,35 @@ static tt_status sum(const block_code *c, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status vote(const block_code *c, const tt_site *site,
-                      const tt_args *args)
+static tt_status vote(const tt_site *site, const tt_args *args)
 {
     const tt_code_params *p = site->params;
     tt_simd_code_vote a = {.n = tt_operand_count(&site->out[0]),
                            .block = p->block,
                            .y = args->out[0]};
-    TT_TRY(open_all(c, site, args, &a.peers));
-    a.stride = tt_packet_capacity(c->body(p, a.n, TT_F32));
+    TT_TRY(open_all(site, args, &a.peers));
+    a.stride =
+        tt_packet_capacity(tt_packet_body(site->op->family, p, a.n, TT_F32));
     a.body =
         (const unsigned char *)args->in[TT_PSUM_PACKETS] + TT_PACKET_HEADER;
     tt_simd_get()->code->vote(&a);
     return TT_OK;
 }
 
-static const block_code code_int8 = {TT_PACKET_INT8, tt_body_int8};
-static const block_code code_onebit = {TT_PACKET_ONEBIT, tt_body_onebit};
-static const block_code code_twobit = {TT_PACKET_TWOBIT, tt_body_twobit};
-static const block_code code_ternary = {TT_PACKET_TERNARY, tt_body_ternary};
-static const block_code code_natural = {TT_PACKET_NATURAL, tt_body_natural};
-static const block_code code_sign = {TT_PACKET_SIGN, tt_body_sign};
-
-TT_KERNEL_RUN(run_int8,
-              encode(&code_int8, site, args, tt_simd_get()->code->int8))
-TT_KERNEL_RUN(run_int8_sum,
-              sum(&code_int8, site, args, tt_simd_get()->code->int8_add))
-TT_KERNEL_RUN(run_onebit,
-              encode(&code_onebit, site, args, tt_simd_get()->code->onebit))
-TT_KERNEL_RUN(run_onebit_sum,
-              sum(&code_onebit, site, args, tt_simd_get()->code->onebit_add))
-TT_KERNEL_RUN(run_twobit,
-              encode(&code_twobit, site, args, tt_simd_get()->code->twobit))
-TT_KERNEL_RUN(run_twobit_sum,
-              sum(&code_twobit, site, args, tt_simd_get()->code->twobit_add))
-TT_KERNEL_RUN(run_ternary,
-              encode(&code_ternary, site, args, tt_simd_get()->code->ternary))
+TT_KERNEL_RUN(run_int8, encode(site, args, tt_simd_get()->code->int8))
+TT_KERNEL_RUN(run_int8_sum, sum(site, args, tt_simd_get()->code->int8_add))
+TT_KERNEL_RUN(run_onebit, encode(site, args, tt_simd_get()->code->onebit))
+TT_KERNEL_RUN(run_onebit_sum, sum(site, args, tt_simd_get()->code->onebit_add))
+TT_KERNEL_RUN(run_twobit, encode(site, args, tt_simd_get()->code->twobit))
+TT_KERNEL_RUN(run_twobit_sum, sum(site, args, tt_simd_get()->code->twobit_add))
+TT_KERNEL_RUN(run_ternary, encode(site, args, tt_simd_get()->code->ternary))
 TT_KERNEL_RUN(run_ternary_sum,
-              sum(&code_ternary, site, args, tt_simd_get()->code->ternary_add))
-TT_KERNEL_RUN(run_natural,
-              encode(&code_natural, site, args, tt_simd_get()->code->natural))
+              sum(site, args, tt_simd_get()->code->ternary_add))
+TT_KERNEL_RUN(run_natural, encode(site, args, tt_simd_get()->code->natural))
 TT_KERNEL_RUN(run_natural_sum,
-              sum(&code_natural, site, args, tt_simd_get()->code->natural_add))
-TT_KERNEL_RUN(run_sign,
-              encode(&code_sign, site, args, tt_simd_get()->code->sign))
-TT_KERNEL_RUN(run_sign_sum, vote(&code_sign, site, args))
+              sum(site, args, tt_simd_get()->code->natural_add))
+TT_KERNEL_RUN(run_sign, encode(site, args, tt_simd_get()->code->sign))
+TT_KERNEL_RUN(run_sign_sum, vote(site, args))
 
 const tt_kernel_def tt__cpu_code_kernels[] = {
     {TT_KERNEL(cpu, int8_encode), .can = can_encode, .run = run_int8},

@@ -53,11 +53,11 @@ static tt_status run_threelc_sum(void *state, const tt_site *site,
     const tt_code_params *p = site->params;
     const char *op = site->op->name;
     const int64_t n = tt_operand_count(&site->out[0]);
-    const tt_packet about = {
-        .kind = TT_PACKET_THREELC,
-        .options = tt_code_digest(p),
-        .n = n,
-        .capacity = tt_packet_capacity(tt_body_threelc(p, n, TT_F32))};
+    const tt_packet about = {.kind = TT_PACKET_THREELC,
+                             .options = tt_code_digest(p),
+                             .n = n,
+                             .capacity = tt_packet_capacity(tt_packet_body(
+                                 &tt_form_threelc, p, n, TT_F32))};
     const int64_t peers =
         tt_operand_count(&site->in[TT_PSUM_PACKETS]) / about.capacity;
     const unsigned char *packet = args->in[TT_PSUM_PACKETS];

@@ -256,21 +256,21 @@ static tt_status sum(const tt_site *site, const tt_args *args,
     return TT_OK;
 }
 
-static tt_packet about_of(const tt_site *site, tt_packet_kind kind,
-                          tt_packet_body_fn *body)
+static tt_packet about_of(const tt_site *site)
 {
+    const tt_packet_form *form = site->op->family;
     const int64_t n = tt_operand_count(&site->out[0]);
-    return (tt_packet){.kind = kind,
+    return (tt_packet){.kind = form->kind,
                        .n = n,
-                       .capacity =
-                           tt_packet_capacity(body(site->params, n, TT_F32))};
+                       .capacity = tt_packet_capacity(
+                           tt_packet_body(form, site->params, n, TT_F32))};
 }
 
 static tt_status run_topk_sum(void *state, const tt_site *site,
                               const tt_args *args)
 {
     (void)state;
-    const tt_packet about = about_of(site, TT_PACKET_SPARSE, tt_body_topk);
+    const tt_packet about = about_of(site);
     return sum(site, args, &about, add_entries);
 }
 
@@ -278,8 +278,7 @@ static tt_status run_threshold_sum(void *state, const tt_site *site,
                                    const tt_args *args)
 {
     (void)state;
-    const tt_packet about =
-        about_of(site, TT_PACKET_THRESHOLD, tt_body_threshold);
+    const tt_packet about = about_of(site);
     return sum(site, args, &about, add_thresholds);
 }
 

@@ -9,7 +9,6 @@
 
 // One codec. The scales of a block of n numbers; the digit of one; what it stands for.
 typedef struct block_code {
-    const tt_code_form *form;
     int base;
     void (*scales)(const tt_code_params *p, const double *e, int64_t n,
                    float *scale);
@@ -213,7 +212,7 @@ static void encode_block(const block_code *c, const tt__ref_job *job,
                          unsigned char *bytes)
 {
     const double *e = job->e + from;
-    const int64_t m = tt_ceil_div(n, c->form->per_byte);
+    const int64_t m = tt_ceil_div(n, job->form->per_byte);
     c->scales(job->params, e, n, scale);
     for (int64_t i = 0; i < n; i++) {
         const uint32_t random =
@@ -231,7 +230,7 @@ static int64_t encode(const tt__ref_job *job, unsigned char *body)
     const block_code *c = job->how;
     const tt_code_params *p = job->params;
     const int64_t blocks = tt_code_blocks(p, job->n);
-    const int64_t scales = c->form->scales;
+    const int64_t scales = job->form->scales;
     unsigned char *bytes = body + 4 * scales * blocks;
     for (int64_t b = 0; b < blocks; b++) {
         float scale[2] = {0};
@@ -239,7 +238,7 @@ static int64_t encode(const tt__ref_job *job, unsigned char *body)
         const int64_t n = left < p->block ? left : p->block;
         encode_block(c, job, b * p->block, n, scale, bytes);
         memcpy(body + 4 * scales * b, scale, (size_t)(4 * scales));
-        bytes += tt_ceil_div(n, c->form->per_byte);
+        bytes += tt_ceil_div(n, job->form->per_byte);
     }
     return bytes - body;
 }
@@ -249,15 +248,15 @@ static bool decode(const tt__ref_job *job, const unsigned char *body,
 {
     const block_code *c = job->how;
     const tt_code_params *p = job->params;
-    const int64_t scales = c->form->scales;
+    const int64_t scales = job->form->scales;
     const unsigned char *at = body + 4 * scales * tt_code_blocks(p, job->n);
-    if (bytes != tt_code_body(c->form, p, job->n))
+    if (bytes != tt_packet_body(job->form, p, job->n, TT_F32))
         return false;
     for (int64_t from = 0; from < job->n; from += p->block) {
         float scale[2];
         const int64_t left = job->n - from;
         const int64_t n = left < p->block ? left : p->block;
-        const int64_t m = tt_ceil_div(n, c->form->per_byte);
+        const int64_t m = tt_ceil_div(n, job->form->per_byte);
         memcpy(scale, body + 4 * scales * (from / p->block),
                (size_t)(4 * scales));
         for (int64_t i = 0; i < n; i++) {
@@ -277,12 +276,10 @@ static uint32_t digest(const void *params)
 
 // ---- int8 --------------------------------------------------------------
 
-static const block_code block_int8 = {&tt_form_int8, 256,        largest,
-                                      digit_int8,    value_int8, NULL};
+static const block_code block_int8 = {256, largest, digit_int8, value_int8,
+                                      NULL};
 
 static const tt__ref_code code_int8 = {
-    .kind = TT_PACKET_INT8,
-    .body = tt_body_int8,
     .digest = digest,
     .encode = encode,
     .decode = decode,
@@ -294,12 +291,10 @@ TT_KERNEL_RUN(run_int8_sum, tt__ref_sum(&code_int8, site, args))
 
 // ---- onebit ------------------------------------------------------------
 
-static const block_code block_onebit = {&tt_form_onebit, 2,   means, digit_side,
-                                        value_onebit,    NULL};
+static const block_code block_onebit = {2, means, digit_side, value_onebit,
+                                        NULL};
 
 static const tt__ref_code code_onebit = {
-    .kind = TT_PACKET_ONEBIT,
-    .body = tt_body_onebit,
     .digest = digest,
     .encode = encode,
     .decode = decode,
@@ -311,12 +306,10 @@ TT_KERNEL_RUN(run_onebit_sum, tt__ref_sum(&code_onebit, site, args))
 
 // ---- sign --------------------------------------------------------------
 
-static const block_code block_sign = {&tt_form_sign, 2,          mean_size,
-                                      digit_side,    value_sign, NULL};
+static const block_code block_sign = {2, mean_size, digit_side, value_sign,
+                                      NULL};
 
 static const tt__ref_code code_sign = {
-    .kind = TT_PACKET_SIGN,
-    .body = tt_body_sign,
     .digest = digest,
     .encode = encode,
     .decode = decode,
@@ -329,12 +322,10 @@ TT_KERNEL_RUN(run_sign_sum, tt__ref_sum(&code_sign, site, args))
 
 // ---- twobit ------------------------------------------------------------
 
-static const block_code block_twobit = {
-    &tt_form_twobit, 4, threshold, digit_twobit, value_twobit, NULL};
+static const block_code block_twobit = {4, threshold, digit_twobit,
+                                        value_twobit, NULL};
 
 static const tt__ref_code code_twobit = {
-    .kind = TT_PACKET_TWOBIT,
-    .body = tt_body_twobit,
     .digest = digest,
     .encode = encode,
     .decode = decode,
@@ -346,12 +337,10 @@ TT_KERNEL_RUN(run_twobit_sum, tt__ref_sum(&code_twobit, site, args))
 
 // ---- ternary -----------------------------------------------------------
 
-static const block_code block_ternary = {
-    &tt_form_ternary, 3, largest, digit_ternary, value_ternary, shrink_ternary};
+static const block_code block_ternary = {3, largest, digit_ternary,
+                                         value_ternary, shrink_ternary};
 
 static const tt__ref_code code_ternary = {
-    .kind = TT_PACKET_TERNARY,
-    .body = tt_body_ternary,
     .digest = digest,
     .encode = encode,
     .decode = decode,
@@ -363,12 +352,10 @@ TT_KERNEL_RUN(run_ternary_sum, tt__ref_sum(&code_ternary, site, args))
 
 // ---- natural -----------------------------------------------------------
 
-static const block_code block_natural = {
-    &tt_form_natural, 256, power_above, digit_natural, value_natural, NULL};
+static const block_code block_natural = {256, power_above, digit_natural,
+                                         value_natural, NULL};
 
 static const tt__ref_code code_natural = {
-    .kind = TT_PACKET_NATURAL,
-    .body = tt_body_natural,
     .digest = digest,
     .encode = encode,
     .decode = decode,

@@ -225,8 +225,6 @@ static bool decode_qsgd(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_qsgd = {
-    .kind = TT_PACKET_QSGD,
-    .body = tt_body_qsgd,
     .digest = digest,
     .encode = encode_qsgd,
     .decode = decode_qsgd,
@@ -343,8 +341,6 @@ static bool decode_threelc(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_threelc = {
-    .kind = TT_PACKET_THREELC,
-    .body = tt_body_threelc,
     .digest = digest,
     .encode = encode_threelc,
     .decode = decode_threelc,

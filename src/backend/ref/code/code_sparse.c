@@ -75,8 +75,6 @@ static bool decode_topk(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_topk = {
-    .kind = TT_PACKET_SPARSE,
-    .body = tt_body_topk,
     .encode = encode_topk,
     .decode = decode_topk,
 };
@@ -142,8 +140,6 @@ static bool decode_threshold(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_threshold = {
-    .kind = TT_PACKET_THRESHOLD,
-    .body = tt_body_threshold,
     .encode = encode_threshold,
     .decode = decode_threshold,
 };

@@ -74,8 +74,9 @@ double tt__ref_squares(const double *x, int64_t n)
 static void describe(const tt__ref_code *code, const tt_site *site, int64_t n,
                      int64_t capacity, tt_packet *out)
 {
+    const tt_packet_form *form = site->op->family;
     *out = (tt_packet){
-        .kind = code->kind,
+        .kind = form->kind,
         .options = code->digest == NULL ? 0 : code->digest(site->params),
         .n = n,
         .capacity = capacity};
@@ -97,6 +98,7 @@ tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
     const int64_t n = tt_operand_count(x);
     double *e = args->scratch, *d = e + n;
     const tt__ref_job job = {.op = site->op->name,
+                             .form = site->op->family,
                              .how = code->how,
                              .params = site->params,
                              .n = n,
@@ -163,12 +165,13 @@ tt_status tt__ref_sum(const tt__ref_code *code, const tt_site *site,
 {
     const tt_operand *y = &site->out[0];
     const int64_t n = tt_operand_count(y);
-    const int64_t capacity =
-        tt_packet_capacity(code->body(site->params, n, y->dtype));
+    const int64_t capacity = tt_packet_capacity(
+        tt_packet_body(site->op->family, site->params, n, y->dtype));
     const int64_t peers =
         tt_operand_count(&site->in[TT_PSUM_PACKETS]) / capacity;
     double *sum = args->scratch, *d = sum + n;
     const tt__ref_job job = {.op = site->op->name,
+                             .form = site->op->family,
                              .how = code->how,
                              .params = site->params,
                              .n = n,

@@ -7,7 +7,8 @@
 #include "ops/codec/packet.h"
 
 typedef struct tt__ref_job {
-    const char *op;  // for sentences
+    const char *op; // for sentences
+    const tt_packet_form *form;
     const void *how; // of the codec
     const void *params;
     int64_t n, capacity; // capacity: of the body
@@ -21,8 +22,6 @@ typedef struct tt__ref_job {
 // A codec. encode() writes the body and returns its bytes. decode() writes what a body
 // stands for; false: no encoder writes this body, which may be any bytes.
 typedef struct tt__ref_code {
-    tt_packet_kind kind;
-    tt_packet_body_fn *body;
     uint32_t (*digest)(const void *params); // NULL: 0
     int64_t (*encode)(const tt__ref_job *job, unsigned char *body);
     bool (*decode)(const tt__ref_job *job, const unsigned char *body,
