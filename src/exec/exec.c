@@ -92,6 +92,7 @@ static tt_status allocate(tt_exec *exec)
     TT_TRY(tt__exec_flights_init(exec));
     TT_TRY(tt__marks_init(exec));
     TT_TRY(tt__replay_init(exec));
+    TT_TRY(tt__rows_init(exec));
     return get_memory(exec);
 }
 
@@ -188,6 +189,7 @@ void tt_exec_destroy(tt_exec *exec)
     tt_memory_free(exec->backend, exec->memory);
     tt_memory_host_free(exec->backend, exec->on_host);
     tt__exec_flights_fini(exec);
+    tt__rows_fini(exec);
     tt_free(exec->marked);
     tt_free(exec->event);
     tt_free(exec->address);

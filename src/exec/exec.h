@@ -52,6 +52,10 @@ typedef struct tt_exec_options {
     bool marks;        // times of steps are those between marks that a device
                        // keeps by itself, without waiting; others: no times
     bool span;         // only the time of whole runs, of a device that keeps it
+    bool rows;         // keep the times of the order's rows: tt_exec_rows
+    // For trials: seconds that each segment of the plan takes. What is left after
+    // computing is slept, before messages leave. Borrowed; NULL: no sleep.
+    const double *pace;
     const tt_wire *wire; // NULL: a plan with collectives is refused
 } tt_exec_options;
 
@@ -119,6 +123,26 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);
 void tt_exec_stats_reset(tt_exec *exec);
+
+// One row of the plan's order in the newest run (tt_clock_seconds).
+typedef struct tt_row_time {
+    double start, end;
+    double waited; // of these: for messages of other stages
+    int32_t peer;  // for whose, mostly: a rank; -1: for none
+} tt_row_time;
+// Sums over runs since creation or reset, without the first where there are more.
+typedef struct tt_row_sums {
+    int64_t n_runs;
+    double
+        bubble; // waiting for messages, after the first row and before the update
+    double span; // from the first row's message to the end of the last gradient
+    double *computed;        // per row: the rest of its time
+    double *waited;          // per rank: for its messages
+    int64_t n_paced, n_late; // rows with a pace; that computed 5% longer
+} tt_row_sums;
+// NULL without `rows` or `pace`.
+const tt_row_time *tt_exec_rows(const tt_exec *exec);
+const tt_row_sums *tt_exec_row_sums(const tt_exec *exec);
 
 // Seconds per step of the plan, summed over runs since creation or reset; a
 // flight's waits count for its first member.

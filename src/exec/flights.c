@@ -206,6 +206,7 @@ static void record(tt_exec *exec, int32_t f, int32_t micro,
     const int32_t s = exec->plan->member[exec->plan->flight[f].first];
     const double waited = tt_clock_seconds() - waited_since;
     exec->stats.wait_seconds += waited;
+    tt__row_waited(exec, f, waited);
     exec->step_seconds[s] += waited;
     tt__trace_record(exec, &(tt__event){s, micro, times->begun,
                                         times->ended - times->begun, f, false});
@@ -265,6 +266,8 @@ static tt_status begin(tt_exec *exec, int32_t f, const tt_order *order)
 {
     const tt_wire *wire = exec->options.wire;
     const tt_order **row = begun(exec, f, order->slot);
+    if (exec->plan->flight[f].is_open)
+        TT_TRY(tt__row_send(exec));
     if (wire->begin == NULL)
         return do_members(exec, f, order->micro);
     const tt_status status = wire->begin(wire->ctx, exec->bound, f, order);

@@ -7,6 +7,7 @@
 //       begin flights that begin before it
 //       run the kernel, or replay the piece
 //       end copies from and to the host that must be over
+//     note when the row began and ended, if that is wanted      rows.c
 //
 // Nothing is looked up or allocated here: kernels and addresses were resolved when the
 // executor was made. On a device a kernel is only queued. The host waits for it where
@@ -128,6 +129,7 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
     for (int32_t i = 0; i < exec->plan->n_order; i++) {
         const tt_order *order = &exec->plan->order[i];
         exec->row = order;
+        tt__row_begin(exec);
         if (order->is_new)
             TT_TRY(tt__exec_slot_clear(exec, order->slot));
         if (order->micro >= n_fed && feed != NULL)
@@ -137,6 +139,7 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
         if (exec->plan->segment[order->segment].phase == TT_UPDATE)
             TT_TRY(tt__drain_hold(exec));
         TT_TRY(run_segment(exec, order));
+        TT_TRY(tt__row_end(exec));
     }
     return tt__mark_run(exec, true);
 }
@@ -148,12 +151,14 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
     omp_set_num_threads(n_threads);
     const double start = tt_clock_seconds();
     tt__exec_flights_order(exec);
+    tt__rows_run_begins(exec);
     tt__exec_signals_hold(n_threads, &before);
     const tt_status status = run_order(exec, feed, user);
     tt__exec_signals_release(&before);
     exec->row = NULL;
     TT_TRY(status);
     TT_TRY(tt__marks_read(exec));
+    tt__rows_run_ended(exec);
     exec->stats.wall_seconds += tt_clock_seconds() - start;
     exec->stats.n_runs++;
     exec->n_runs++;
@@ -174,6 +179,7 @@ void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out)
 void tt_exec_stats_reset(tt_exec *exec)
 {
     exec->stats = (tt_exec_stats){0};
+    tt__rows_reset(exec);
     for (int32_t s = 0; s < exec->plan->n_steps; s++)
         exec->step_seconds[s] = 0;
 }

@@ -34,6 +34,16 @@ typedef struct tt__exec_flights {
     void *copy;  // a device's result, to be weighed here; NULL: not needed
 } tt__exec_flights;
 
+// Rows of the order, as they were timed (rows.c); all NULL: they are not.
+typedef struct tt__exec_rows {
+    tt_row_time *time; // of the newest run
+    tt_row_sums sums;
+    int32_t *peer;  // per flight: the rank at the other end; -1: several
+    double *tail;   // per segment: seconds from its first message to its end
+    double sent;    // when this row's first message left; 0: not yet
+    double longest; // wait of this row
+} tt__exec_rows;
+
 // Consecutive steps that a device can replay (replay.c): all that changes between runs
 // is in its memory. Micro-batches differ only in whether they add.
 typedef struct tt__recording {
@@ -70,6 +80,7 @@ struct tt_exec {
     const tt_order *row; // that runs; NULL: none does
     int32_t *marked;     // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
+    tt__exec_rows rows;
     tt__recording *piece; // in the order of their steps
     int32_t n_pieces;
 };
@@ -136,6 +147,18 @@ void tt__replay_fini(tt_exec *exec);
 tt__recording *tt__recording_at(const tt_exec *exec,
                                 int32_t step); // NULL: none begins
 tt_status tt__recording_run(tt_exec *exec, tt__recording *piece);
+
+// rows: each row of the order from beginning to end; what it waited for a flight; and,
+// before its first message leaves, its pace.
+tt_status tt__rows_init(tt_exec *exec);
+void tt__rows_fini(tt_exec *exec);
+void tt__rows_reset(tt_exec *exec);
+void tt__rows_run_begins(tt_exec *exec);
+void tt__rows_run_ended(tt_exec *exec);
+void tt__row_begin(tt_exec *exec);
+void tt__row_waited(tt_exec *exec, int32_t flight, double seconds);
+tt_status tt__row_send(tt_exec *exec);
+tt_status tt__row_end(tt_exec *exec);
 
 // Steps [first, end), one by one, for the row that runs.
 tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end);
