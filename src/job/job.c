@@ -63,7 +63,7 @@ static tt_status keep_buffers(const tt_job *job, bool is_back)
 {
     for (int64_t i = 0; job->guard && i < job->tensors.n; i++) {
         const tt_tensor *t = &job->tensors.v[i];
-        if (t->role == TT_TENSOR_BUFFER)
+        if (t->role == TT_TENSOR_BUFFER && tt_tensor_is_here(job->exec, t))
             TT_TRY(is_back ? tt_exec_restore_value(job->exec, t->val)
                            : tt_exec_save_value(job->exec, t->val));
     }

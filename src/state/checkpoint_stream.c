@@ -88,7 +88,8 @@ static tt_status fetch(void *user, const tt_safetensor *tensor,
 {
     stream *s = user;
     (void)tensor;
-    s->torn = tt_tensor_gather(s->exec, s->v[s->next++].tensor, 0, s->room);
+    s->torn = tt_tensor_gather(s->exec, s->v[s->next++].tensor, TT_FIRST_COPY,
+                               s->room);
     *data_out = s->room;
     return s->torn;
 }

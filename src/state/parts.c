@@ -19,6 +19,8 @@ tt__rank_part tt__rank_part_of(const tt_graph *g, tt_val v, int32_t rank)
 {
     tt__rank_part p = {.run = 1};
     tt_local_of(&g->value[v.id].type, &g->mesh, rank, &p.local);
+    if (p.local.is_absent)
+        return p;
     p.count = tt_shape_count(&p.local.shape);
     // From the fastest factor outwards: a factor that is whole makes the run
     // longer, and the first one that is cut ends it.
@@ -36,7 +38,8 @@ bool tt__rank_part_equal(const tt__rank_part *a, const tt__rank_part *b)
         if (a->local.shape.factor[f].size != b->local.shape.factor[f].size ||
             a->local.origin[f] != b->local.origin[f])
             return false;
-    return a->local.shape.n_factors == b->local.shape.n_factors;
+    return a->local.shape.n_factors == b->local.shape.n_factors &&
+           a->local.is_absent == b->local.is_absent;
 }
 
 void tt__rank_part_spread(const tt__rank_part *p, int64_t size, const char *in,
@@ -56,11 +59,28 @@ void tt__rank_part_cut(const tt__rank_part *p, int64_t size, const char *whole,
 }
 
 // Sets the coordinate along every axis that splits the value to 0. Ranks that
-// differ only there hold parts of the same copy.
+// differ only there hold parts of the same copy. Along the axis of stages nothing is
+// split: each coordinate that holds the value has a copy.
 int32_t tt__rank_part_group(const tt_graph *g, tt_val v, int32_t rank)
 {
-    for (int a = 0; a < g->mesh.n_axes; a++)
-        if (g->value[v.id].type.place[a].kind == TT_SPLIT)
-            rank = tt_mesh_rank_at(&g->mesh, rank, a, 0);
-    return rank;
+    const tt_place *place = g->value[v.id].type.place;
+    int32_t group = rank;
+    for (int a = 0; a < g->mesh.n_axes; a++) {
+        if (!tt_place_holds(&place[a], tt_mesh_coord(&g->mesh, rank, a)))
+            return TT__RANK_ABSENT;
+        if (place[a].kind == TT_SPLIT)
+            group = tt_mesh_rank_at(&g->mesh, group, a, 0);
+    }
+    return group;
+}
+
+int32_t tt__rank_part_first(const tt_graph *g, tt_val v)
+{
+    const int32_t ranks = tt_mesh_ranks(&g->mesh);
+    for (int32_t r = 0; r < ranks; r++) {
+        const int32_t group = tt__rank_part_group(g, v, r);
+        if (group != TT__RANK_ABSENT)
+            return group;
+    }
+    return 0;
 }

@@ -4,6 +4,7 @@
 //
 // Several ranks may hold the same part, in several copies of the tensor. The sums
 // are added per copy (tt__rank_part_group), and each copy must reach the saved sum.
+// Ranks that hold nothing of it (other stages) have read nothing.
 
 #include "base/alloc.h"
 #include "state/slices_parts.h"
@@ -18,7 +19,8 @@ static bool adds_up(const tt__loading *l, tt_val v, uint64_t saved,
     const int64_t stride = 2 * l->s->all->n;
     memset(total, 0, (size_t)l->size * sizeof *total);
     for (int32_t r = 0; r < l->size; r++)
-        total[tt__rank_part_group(l->graph, v, r)] += sum[r * stride];
+        if (tt__rank_part_group(l->graph, v, r) != TT__RANK_ABSENT)
+            total[tt__rank_part_group(l->graph, v, r)] += sum[r * stride];
     for (int32_t r = 0; r < l->size; r++)
         if (tt__rank_part_group(l->graph, v, r) == r && total[r] != saved)
             return false;

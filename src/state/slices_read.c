@@ -104,7 +104,8 @@ static tt_status take_work(tt__loading *l, const tt_tensor *t,
         fetch(l, t, p, &part, &sum[1]);
     }
     tt_tensor_convert(t->dtype, l->own, dtype, l->work, part.count);
-    return tt_exec_write(l->s->exec, t->work, l->work);
+    return part.local.is_absent ? TT_OK
+                                : tt_exec_write(l->s->exec, t->work, l->work);
 }
 
 static tt_status take(tt__loading *l, int64_t i)
@@ -115,7 +116,8 @@ static tt_status take(tt__loading *l, int64_t i)
     if (is_handed_out(l, p))
         TT_TRY(hand_out(l, i));
     fetch(l, t, p, &part, &l->sum[2 * i]);
-    tt__slices_note(l, tt_exec_write(l->s->exec, t->val, l->own), false);
+    if (!part.local.is_absent)
+        tt__slices_note(l, tt_exec_write(l->s->exec, t->val, l->own), false);
     l->sum[2 * i + 1] = l->sum[2 * i];
     if (tt_is(t->work))
         tt__slices_note(l, take_work(l, t, p, &part, &l->sum[2 * i]), false);

@@ -74,7 +74,7 @@ static const tt_peers *helpers(const tt_tensors *all)
 static tt_status help(tt_exec *exec, const tt_tensors *all)
 {
     for (int64_t i = 0; i < all->n; i++)
-        TT_TRY(tt_tensor_gather(exec, &all->v[i], 0, NULL));
+        TT_TRY(tt_tensor_gather(exec, &all->v[i], TT_FIRST_COPY, NULL));
     return TT_OK;
 }
 
@@ -95,7 +95,7 @@ static tt_status make_room(const tt_tensors *all, tt_arena *arena,
 // run.
 static tt_status read_one(tt_exec *exec, const tt_tensor *t, void *to)
 {
-    return t->is_split ? tt_tensor_gather(exec, t, 0, to)
+    return t->is_split ? tt_tensor_gather(exec, t, TT_FIRST_COPY, to)
                        : tt_exec_drain(exec, t->val, to);
 }
 

@@ -75,14 +75,13 @@ static int64_t padded(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-// Bytes of a tensor that a rank keeps. Of a tensor that several ranks hold, the copy
-// of rank 0 is saved.
+// Bytes of a tensor that a rank keeps. Of a tensor that several ranks hold, the first
+// copy is saved: rank 0's, if it has one.
 static int64_t share(const tt_graph *g, const tt_tensor *t, int32_t rank)
 {
     if (!t->is_split)
         return rank == 0 ? t->bytes : 0;
-    if (tt__rank_part_group(g, t->val, rank) !=
-        tt__rank_part_group(g, t->val, 0))
+    if (tt__rank_part_group(g, t->val, rank) != tt__rank_part_first(g, t->val))
         return 0;
     return tt__rank_part_of(g, t->val, rank).count * tt_dtype_bytes(t->dtype);
 }

@@ -89,9 +89,11 @@ static bool role_of(const tt_value *value, tt_tensor_role *role_out)
 
 bool tt_tensor_is_in_parts(const tt_graph *g, tt_val v)
 {
-    for (int a = 0; a < g->mesh.n_axes; a++)
-        if (g->value[v.id].type.place[a].kind == TT_SPLIT)
+    for (int a = 0; a < g->mesh.n_axes; a++) {
+        const tt_place *place = &g->value[v.id].type.place[a];
+        if (place->kind == TT_SPLIT || place->at != 0)
             return true;
+    }
     return false;
 }
 

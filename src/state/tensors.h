@@ -40,7 +40,7 @@ typedef struct tt_tensor {
     tt_val work; // of a weight: its copy in the compute precision, or none
     tt_val of;   // of an EMA: the weight that it averages
     const tt_peers *peers; // that hold it; NULL: one process
-    bool is_split;         // each holds a part
+    bool is_split;         // each holds a part, or nothing
 } tt_tensor;
 
 typedef struct tt_tensors { // weights first, then buffers, optimiser, EMA
@@ -60,8 +60,12 @@ tt_tensors tt_tensors_model(const tt_tensors *all);
 
 bool tt_tensor_is_model(const tt_tensor *tensor); // a weight or a buffer
 
-// Whether ranks hold different parts of a value.
+// Whether ranks hold different parts of a value, or some of them nothing: it lies at
+// other stages.
 bool tt_tensor_is_in_parts(const tt_graph *g, tt_val v);
+
+// Whether this rank holds a part of it.
+bool tt_tensor_is_here(const tt_exec *exec, const tt_tensor *tensor);
 
 // From and to dense memory in the tensor's own type: the whole tensor, on every
 // rank.
@@ -70,8 +74,9 @@ tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
                           const void *data);
 
 // Gathers the whole tensor on rank 0; other ranks take part, and their `data` is
-// not used. Where several ranks hold the same part, the copy of rank `like` is
-// read. That is 0, except for `tutti verify`, which compare copies.
+// not used. Where several ranks hold the same part, one copy is read: the first, or
+// for `tutti verify`, which compares copies, that of rank `like`.
+enum { TT_FIRST_COPY = -1 };
 tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
                            void *data);
 

@@ -42,6 +42,8 @@ static tt_status copy_part(const copying *c, const tt_tensor *source,
 {
     tt_local local;
     const tt_plan *plan = tt_exec_plan(c->from);
+    if (!tt_tensor_is_here(c->from, source))
+        return TT_OK;
     tt_local_of(&plan->graph->value[source->val.id].type, &plan->graph->mesh,
                 plan->rank, &local);
     TT_TRY(tt_exec_read(c->from, source->val, c->dense));

@@ -9,6 +9,13 @@
 #include "state/parts.h"
 #include "state/tensors.h"
 
+bool tt_tensor_is_here(const tt_exec *exec, const tt_tensor *tensor)
+{
+    const tt_plan *plan = tt_exec_plan(exec);
+    return tt__rank_part_group(plan->graph, tensor->val, plan->rank) !=
+           TT__RANK_ABSENT;
+}
+
 static tt_status fail_memory(const tt_tensor *t)
 {
     return tt_fail(TT_ERR_NOMEM, "no memory for parts of %s", t->name);
@@ -19,19 +26,21 @@ static tt_status fail_memory(const tt_tensor *t)
 typedef struct reading {
     const tt_graph *graph;
     const tt_tensor *tensor;
-    int32_t like;     // a rank: its copy of the tensor is read
+    int32_t like;     // a rank, whose copy is read; or TT_FIRST_COPY
     bool is_for_all;  // all ranks get it; else rank 0 alone
     int64_t *bound;   // where each rank's part begins, in bytes
     bool is_in_order; // the gathered parts are the whole already
 } reading;
 
-// Where each part begins in the gathered bytes. Ranks with another copy have empty
-// parts.
+// Where each part begins in the gathered bytes. Ranks with another copy, or with none,
+// have empty parts.
 static void find_parts(reading *r)
 {
     const tt_tensor *t = r->tensor;
     const int64_t size = tt_dtype_bytes(t->dtype);
-    const int32_t group = tt__rank_part_group(r->graph, t->val, r->like);
+    const int32_t group = r->like == TT_FIRST_COPY
+                              ? tt__rank_part_first(r->graph, t->val)
+                              : tt__rank_part_group(r->graph, t->val, r->like);
     r->is_in_order = true;
     for (int32_t k = 0; k < t->peers->size; k++) {
         const tt__rank_part p = tt__rank_part_of(r->graph, t->val, k);
@@ -49,7 +58,8 @@ static tt_status gather(tt_exec *exec, const reading *r, char *mine,
 {
     const tt_tensor *t = r->tensor;
     const tt_peers *peers = t->peers;
-    TT_TRY(tt_exec_read(exec, t->val, mine));
+    if (tt_tensor_is_here(exec, t))
+        TT_TRY(tt_exec_read(exec, t->val, mine));
     const tt_coll_call call = {.kind =
                                    r->is_for_all ? TT_ALL_GATHER : TT_GATHER,
                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
@@ -106,6 +116,7 @@ tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data)
 {
     reading r = {.graph = tt_exec_plan(exec)->graph,
                  .tensor = tensor,
+                 .like = TT_FIRST_COPY,
                  .is_for_all = true};
     return tensor->is_split ? read_parts(exec, &r, data)
                             : tt_exec_read(exec, tensor->val, data);
@@ -116,7 +127,7 @@ tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
 {
     reading r = {
         .graph = tt_exec_plan(exec)->graph, .tensor = tensor, .like = like};
-    if (tensor->is_split || like != 0)
+    if (tensor->is_split || like > 0)
         return read_parts(exec, &r, data);
     return tensor->peers == NULL || tt_peers_is_first(tensor->peers)
                ? tt_exec_read(exec, tensor->val, data)
@@ -132,6 +143,8 @@ static tt_status write_value(tt_exec *exec, const tt_tensor *t, tt_val v,
     const tt_plan *plan = tt_exec_plan(exec);
     const int64_t size = tt_dtype_bytes(plan->graph->value[v.id].type.dtype);
     const tt__rank_part p = tt__rank_part_of(plan->graph, v, plan->rank);
+    if (p.local.is_absent)
+        return TT_OK;
     if (p.count == t->count)
         return tt_exec_write(exec, v, data);
     char *mine = tt_alloc_aligned(p.count * size + 64, 64);

@@ -78,10 +78,12 @@ static bool holds(const tt_graph *g, tt_val v, int32_t rank, int64_t at)
 }
 
 // The rank that holds global element `at`, within the replica that `like` is a part
-// of.
+// of, or within the first.
 static int32_t holder(const tt_graph *g, tt_val v, int32_t like, int64_t at)
 {
-    const int32_t group = tt__rank_part_group(g, v, like);
+    const int32_t group = like == TT_FIRST_COPY
+                              ? tt__rank_part_first(g, v)
+                              : tt__rank_part_group(g, v, like);
     for (int32_t r = tt_mesh_ranks(&g->mesh) - 1; r > 0; r--)
         if (tt__rank_part_group(g, v, r) == group && holds(g, v, r, at))
             return r;
@@ -120,7 +122,8 @@ static tt_val newest(const tt_graph *g, tt_val v)
 static bool has_copies(const tt_graph *g, tt_val v)
 {
     for (int32_t r = 1; r < tt_mesh_ranks(&g->mesh); r++)
-        if (tt__rank_part_group(g, v, r) != tt__rank_part_group(g, v, 0))
+        if (tt__rank_part_group(g, v, r) != TT__RANK_ABSENT &&
+            tt__rank_part_group(g, v, r) != tt__rank_part_first(g, v))
             return true;
     return false;
 }
@@ -140,7 +143,8 @@ static void accuse(const tt_job *many, const tt__taken *a, const tt__taken *b,
     r->op = node != NULL ? node->op->name : "nothing";
     r->origin =
         node != NULL && node->origin[0] != '\0' ? node->origin : t->name;
-    r->rank = holder(g, t->val, d->copy != NULL ? d->copy->rank : 0, at);
+    r->rank =
+        holder(g, t->val, d->copy != NULL ? d->copy->rank : TT_FIRST_COPY, at);
     r->has_copies = d->copy == NULL && has_copies(g, t->val);
 }
 

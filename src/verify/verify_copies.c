@@ -40,7 +40,8 @@ static tt_status sum_own(tt_job *job, const tt__taken *t, char *raw,
         const int64_t size = tt_dtype_bytes(tensor->dtype);
         const tt__rank_part p =
             tt__rank_part_of(job->graph, tensor->val, job->peers.rank);
-        TT_TRY(tt_exec_read(job->exec, tensor->val, raw));
+        if (p.count > 0)
+            TT_TRY(tt_exec_read(job->exec, tensor->val, raw));
         for (int64_t k = 0; k < p.count; k += p.run)
             sum[i] += tt_checksum(raw + k * size, p.run, size,
                                   tt_local_to_global(&p.local, k));
@@ -56,7 +57,8 @@ static void sum_copies(const tt_job *job, const tt__taken *t, int64_t i,
     const tt_val v = t->tensor[i].val;
     memset(total, 0, (size_t)job->peers.size * sizeof *total);
     for (int32_t r = 0; r < job->peers.size; r++)
-        total[tt__rank_part_group(job->graph, v, r)] += all[r * t->n + i];
+        if (tt__rank_part_group(job->graph, v, r) != TT__RANK_ABSENT)
+            total[tt__rank_part_group(job->graph, v, r)] += all[r * t->n + i];
 }
 
 // Gathers one replica on rank 0. All ranks take part.
@@ -91,9 +93,10 @@ static tt_status add_copies(tt_job *job, tt_arena *arena, tt__taken *t,
         if (!has_copies(job->graph, v))
             continue;
         sum_copies(job, t, i, all, total);
-        for (int32_t r = 1; r < ranks; r++)
+        const int32_t first = tt__rank_part_first(job->graph, v);
+        for (int32_t r = first + 1; r < ranks; r++)
             if (tt__rank_part_group(job->graph, v, r) == r &&
-                total[r] != total[0])
+                total[r] != total[first])
                 TT_TRY(add_copy(job, arena, t, i, r));
     }
     return TT_OK;

@@ -5,7 +5,7 @@
 
 #include "verify/verify.h"
 
-// A replica that should have the same bits as rank 0's and has not.
+// A replica that should have the same bits as the first and has not.
 typedef struct tt__copy {
     int64_t of;   // index of the tensor
     int32_t rank; // the lowest rank that holds a part of this replica
@@ -17,7 +17,7 @@ typedef struct tt__copy {
 typedef struct tt__taken {
     int64_t n;
     tt_tensor *tensor; // in the order in which they are compared
-    double **data;     // each gathered from rank 0's replica
+    double **data;     // each gathered from the first replica
     int64_t n_copies;
     tt__copy *copy; // only those that differ, sorted by `of`
 } tt__taken;
@@ -33,7 +33,7 @@ tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
                          tt__ran *ran_out);
 // Keeps every state as it is now.
 tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out);
-// Adds the replicas that differ from rank 0's to what was taken. All ranks call it.
+// Adds the replicas that differ from the first to what was taken. All ranks call it.
 tt_status tt__verify_copies(tt_job *job, tt_arena *arena, tt__taken *t);
 
 // How far `a`, with all its copies, is from `b` by the measure in verify.h. Both have
@@ -43,7 +43,7 @@ typedef struct tt__distance {
     int64_t at;           // the tensor with `worst`; -1: all are equal
     int64_t first;        // the first beyond the tolerance; -1: none
     double first_rel;     // and by how much
-    const tt__copy *copy; // the replica that is off; NULL: rank 0's own
+    const tt__copy *copy; // the replica that is off; NULL: the first
 } tt__distance;
 tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
                                 double tolerance);

@@ -57,7 +57,7 @@ static tt_status take(tt_job *job, tt_arena *arena, tt__taken *t)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < t->n; i++) {
         const tt_tensor *tensor = &t->tensor[i];
-        TT_TRY(tt_tensor_gather(job->exec, tensor, 0, raw));
+        TT_TRY(tt_tensor_gather(job->exec, tensor, TT_FIRST_COPY, raw));
         if (!tt_peers_is_first(&job->peers))
             continue;
         t->data[i] = tt_arena_alloc(arena, 8 * tensor->count + 8);
