@@ -5,6 +5,7 @@
 #include "backend/cpu/isa.h"
 #include "comm/coll/coll.h"
 #include "config/exchange.h"
+#include "graph/place.h"
 
 #include <string.h>
 
@@ -38,8 +39,8 @@ static const tt_opt mesh[] = {
      AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
     {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
      AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
-    {"pipe", "0", "stages, one after another: 1, a model is not cut so",
-     TT_OPT_I64, AT(pipe), NULL, 0, 65536},
+    {"pipe", "0", "ranks that share the layers: stages, one after another",
+     TT_OPT_I64, AT(axis[TT_AXIS_PIPE]), NULL, 0, TT_MAX_AT},
     {"order", TT_USUAL_ORDER,
      "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
      AT(axes)},
@@ -75,6 +76,19 @@ static const tt_opt layout[] = {
     {0},
 };
 
+static const tt_opt pipe[] = {
+    {"chunks", "1", "runs of layers that a stage has (virtual stages)",
+     TT_OPT_I64, AT(pipe_chunks), NULL, 1, 1024},
+    {"cut", "auto",
+     "layers that begin a run, as h.3,h.6; auto: as even as it goes",
+     TT_OPT_STR, AT(pipe_cut)},
+    {"schedule", "auto",
+     "order of micro-batches: see `tutti list schedules`, or a file; auto: "
+     "1f1b, with chunks interleaved",
+     TT_OPT_STR, AT(pipe_schedule)},
+    {0},
+};
+
 static const tt_opt loss[] = {
     {"chunks", "0",
      "pieces in which logits are computed; 0: alone, as few as fit", TT_OPT_I64,
@@ -95,7 +109,7 @@ static const tt_opt comm[] = {
 };
 
 const tt_section tt_distribution_sections[] = {
-    {"", top},      {"mesh", mesh}, {"layout", layout},
+    {"", top},      {"mesh", mesh}, {"layout", layout}, {"pipe", pipe},
     {"comm", comm}, {"loss", loss}, {NULL, NULL},
 };
 

@@ -35,6 +35,7 @@ typedef enum tt_axis {
     TT_AXIS_SPACE,
     TT_AXIS_CONTEXT,
     TT_AXIS_TENSOR,
+    TT_AXIS_PIPE, // stages: it cuts layers, not dimensions
     TT_N_AXES,
 } tt_axis;
 extern const char *const tt_axis_name[TT_N_AXES];
@@ -64,14 +65,13 @@ enum {
         TT_N_DIMS
 };
 
-#define TT_USUAL_ORDER "data,expert,space,context,tensor" // of mesh.order
+#define TT_USUAL_ORDER "pipe,data,expert,space,context,tensor" // of mesh.order
 
 typedef struct tt_distribution {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
     bool is_counted;     // -n says how many ranks a plan has
     bool has_data;       // somebody has set mesh.data
-    int64_t pipe;        // mesh.pipe: at most 1
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
     const char *rules;   // layout.rules, then layout.LAYERS.*
@@ -81,6 +81,10 @@ typedef struct tt_distribution {
     int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
     int64_t zero;
     int offload; // tt_offload
+    // pipe.*
+    int64_t pipe_chunks;       // virtual stages of a rank
+    const char *pipe_cut;      // names of layers, or "auto"
+    const char *pipe_schedule; // name of a schedule or of a file, or "auto"
     const char *collective;
     int transport;  // tt_transport
     int isa;        // tt_isa
@@ -132,7 +136,8 @@ const char *tt_dim_name(int dim);
 bool tt_distribution_is_set(const tt_distribution *distribution,
                             const char *name);
 
-int tt_axis_find(const char *name); // -1: there is none
+// An axis that cuts dimensions; -1: there is none.
+int tt_axis_find(const char *name);
 // Fails: `key` names an axis that is none.
 tt_status tt_axis_unknown(const char *key, const char *name);
 

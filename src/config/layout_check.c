@@ -282,7 +282,7 @@ static tt_status unused_axis(const subject *s, int a)
 // Refuses an axis that splits nothing: its ranks would all do the same.
 static tt_status check_axes(const subject *s)
 {
-    for (int a = 0; a < TT_N_AXES; a++) {
+    for (int a = 0; a < TT_AXIS_PIPE; a++) {
         bool is_used = s->grid->size[a] == 1;
         for (int32_t i = 0; i < s->grid->layout.n && !is_used; i++) {
             const tt_layout_rule *r = &s->grid->layout.rule[i];

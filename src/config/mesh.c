@@ -15,7 +15,7 @@
 //
 // mesh.data is what is left: ranks divided by the product of the other axes. The
 // order of axes decides which ranks are neighbours. The last axis is the nearest,
-// so tensor, which sends most, is last by default.
+// so tensor, which sends most, is last by default, and pipe, which sends least, first.
 
 #include "config/distribution.h"
 
@@ -25,7 +25,7 @@
 const char *const tt_axis_name[TT_N_AXES] = {
     [TT_AXIS_DATA] = "data",     [TT_AXIS_EXPERT] = "expert",
     [TT_AXIS_SPACE] = "space",   [TT_AXIS_CONTEXT] = "context",
-    [TT_AXIS_TENSOR] = "tensor",
+    [TT_AXIS_TENSOR] = "tensor", [TT_AXIS_PIPE] = "pipe",
 };
 
 enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.DIM; then the axes
@@ -73,12 +73,6 @@ static tt_status fill_axes(const tt_distribution *distribution, int32_t ranks,
                            int64_t size[TT_N_AXES])
 {
     int64_t others = 1;
-    if (distribution->pipe > 1)
-        return tt_fail(TT_ERR_ARG,
-                       "mesh.pipe=%lld: models are not cut into stages; "
-                       "mesh.pipe=1 would do, or mesh.tensor=%lld cuts layers",
-                       (long long)distribution->pipe,
-                       (long long)distribution->pipe);
     for (int a = 0; a < TT_N_AXES; a++) {
         size[a] = distribution->axis[a] > 0 ? distribution->axis[a] : 1;
         if (a != TT_AXIS_DATA && others <= MOST_RANKS)
@@ -115,22 +109,40 @@ static tt_status fill_axes(const tt_distribution *distribution, int32_t ranks,
 
 // ---- the mesh ------------------------------------------------------------
 
-int tt_axis_find(const char *name)
+enum { N_CUTTING = TT_AXIS_PIPE }; // axes that cut dimensions come first
+
+static int find_axis(const char *name, int n)
 {
-    for (int a = 0; a < TT_N_AXES; a++)
+    for (int a = 0; a < n; a++)
         if (strcmp(tt_axis_name[a], name) == 0)
             return a;
     return -1;
 }
 
-tt_status tt_axis_unknown(const char *key, const char *name)
+static tt_status unknown_axis(const char *key, const char *name, int n)
 {
-    const char *near = tt_nearest(name, tt_axis_name, TT_N_AXES);
+    const char *near = tt_nearest(name, tt_axis_name, n);
     return tt_fail(TT_ERR_ARG,
                    "%s: there is no axis \"%s\"; %s%s%s are data expert space "
-                   "context tensor",
+                   "context tensor%s",
                    key, name, near != NULL ? "did you mean " : "",
-                   near != NULL ? near : "", near != NULL ? "? They" : "they");
+                   near != NULL ? near : "", near != NULL ? "? They" : "they",
+                   n == TT_N_AXES ? " pipe" : "");
+}
+
+int tt_axis_find(const char *name)
+{
+    return find_axis(name, N_CUTTING);
+}
+
+tt_status tt_axis_unknown(const char *key, const char *name)
+{
+    if (strcmp(name, tt_axis_name[TT_AXIS_PIPE]) == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: pipe cuts the chain of layers, not a dimension; "
+                       "mesh.pipe=2 does it, and pipe.cut says where",
+                       key);
+    return unknown_axis(key, name, N_CUTTING);
 }
 
 // Reads mesh.order. Axes that it leaves out come first, that is, farthest apart.
@@ -147,11 +159,9 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
             continue;
         char axis[32];
         snprintf(axis, sizeof axis, "%.*s", (int)(word < 31 ? word : 31), name);
-        if (strcmp(axis, "pipe") == 0)
-            continue; // there is only one stage
-        const int a = tt_axis_find(axis);
+        const int a = find_axis(axis, TT_N_AXES);
         if (a < 0)
-            return tt_axis_unknown("mesh.order", axis);
+            return unknown_axis("mesh.order", axis, TT_N_AXES);
         if (is_there[a])
             return tt_fail(TT_ERR_ARG, "mesh.order names %s twice",
                            tt_axis_name[a]);

@@ -72,8 +72,7 @@ static void try_change(tt_job *job, tt__variant v, alternatives *a)
         is_new = strcmp(a->list[i].text, text) != 0;
     if (is_new)
         a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
-    tt_plan_destroy(p.plan);
-    tt_graph_destroy(p.graph);
+    tt__planned_free(&p);
 }
 
 // Offloading: values the device does not need for a while lie in the host's memory.

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "job/feed.h"
 #include "job/internal.h"
+#include "job/pipeline.h"
 
 // ---- opening -------------------------------------------------------------
 
@@ -55,11 +56,12 @@ static tt_status plan(tt_inference *infer, const tt_inference_options *options)
 {
     tt_job *job = infer->job;
     tt_target *target = &job->backend->target;
-    tt_train_recipe recipe = {.model = job->model,
-                              .model_params = job->model_params,
-                              .smoothing = job->options.smoothing,
-                              .asks_to_stop =
-                                  options->on_ranks && job->peers.size > 1};
+    tt_train_recipe recipe = {
+        .model = job->model,
+        .model_params = job->model_params,
+        .smoothing = job->options.smoothing,
+        .cut = options->on_ranks ? tt__pipeline_cut(job) : (tt_layers_cut){0},
+        .asks_to_stop = options->on_ranks && job->peers.size > 1};
     const tt_lower_options lower = {.rank =
                                         options->on_ranks ? job->peers.rank : 0,
                                     .in_order = job->in_order};

@@ -21,10 +21,6 @@ tt_status tt__job_rewrite(const tt_job *job, tt_chain *chain, int64_t zero,
 tt_status tt__job_chunk(const tt_job *job, int64_t chunks, tt_graph **graph);
 int64_t tt__chunks_in(const tt_graph *graph); // how many there are
 
-// The plan of one rank under the job's settings.
-tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
-                        tt_plan **plan_out);
-
 // Fails when a pattern of the job's settings matches no weight of the graph.
 tt_status tt__job_check_globs(const tt_job *job, const tt_graph *graph);
 

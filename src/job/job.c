@@ -32,6 +32,7 @@ void tt_job_close(tt_job *job)
     tt_exec_destroy(job->exec);
     tt_plan_destroy(job->plan);
     tt_graph_destroy(job->graph);
+    tt_pipe_destroy(job->pipe);
     tt_backend_close(job->backend);
     tt_free(job->x);
     tt_free(job->y);

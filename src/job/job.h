@@ -19,6 +19,7 @@
 #include "config/globs.h"
 #include "exec/exec.h"
 #include "peers/peers.h"
+#include "pipe/pipe.h"
 #include "plan/plan.h"
 #include "state/tensors.h"
 
@@ -48,6 +49,7 @@ typedef struct tt_job {
     tt_job_optim optim_params;
     const char *note; // something the user should know; NULL: nothing
     tt_model_io io;   // extents of one micro-batch, over all ranks
+    tt_pipe *pipe;    // the schedule of its stages; NULL: there is one stage
     tt_graph *graph;
     tt_backend *backend;
     int32_t on_device; // ranks that compute on the same one

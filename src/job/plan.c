@@ -1,5 +1,6 @@
 // plan - from a configured job to the plan of this rank.
 //
+//   tt__pipeline_make   the schedule, if there are stages
 //   tt_train_graph      model, loss, gradient, update as one graph
 //   check               patterns and layout rules against the graph's real names
 //   chunk               the loss in pieces, where that was asked for
@@ -15,10 +16,12 @@
 // A variant (job/variant.h) is the set of choices that save memory at the price of
 // time. The same function plans the job and the alternatives that fit.c offers.
 
+#include "base/alloc.h"
 #include "config/layout_check.h"
 #include "job/exact.h"
 #include "job/internal.h"
 #include "job/job.h"
+#include "job/pipeline.h"
 #include "job/same_order.h"
 #include "job/train_graph.h"
 #include "job/variant.h"
@@ -172,57 +175,66 @@ static tt_train_recipe recipe_of(tt_job *job)
         .no_masters = !job->optim_params.master,
         .loss_scale = is_fp16 ? job->train.loss_scale : 0,
         .bn_group = job->train.bn_group,
+        .cut = tt__pipeline_cut(job),
         .asks_to_stop = job->peers.size > 1,
         .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
 
-static tt_lower_options lower_options(const tt_job *job, int32_t rank,
-                                      int64_t accumulate)
+tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
+                            int32_t rank, tt_plan **plan_out)
 {
-    return (tt_lower_options){.rank = rank,
-                              .n_micro = (int32_t)accumulate,
-                              .bucket_bytes = job->exchange.bucket > 0
-                                                  ? job->exchange.bucket
-                                                  : job->peers.bucket,
-                              .order = (tt_flight_order)job->exchange.order,
-                              .in_order = job->in_order};
+    tt_lower_options options = {.rank = rank,
+                                .n_micro = (int32_t)p->accumulate,
+                                .bucket_bytes = job->exchange.bucket > 0
+                                                    ? job->exchange.bucket
+                                                    : job->peers.bucket,
+                                .order = (tt_flight_order)job->exchange.order,
+                                .in_order = job->in_order};
+    tt_lower_row *row = NULL;
+    TT_TRY(tt__pipeline_rows(p->pipe, p->graph, rank, &options, &row));
+    const tt_status status =
+        tt_plan_lower(p->graph, &job->backend->target, &options, plan_out);
+    tt_free(row);
+    return status;
 }
 
 tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
 {
-    tt__planned p = {.io = job->io};
+    tt__planned p = {.io = job->io, .accumulate = v->accumulate};
     tt_train_recipe recipe = recipe_of(job);
-    const tt_lower_options lower =
-        lower_options(job, job->peers.rank, v->accumulate);
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
-    TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));
-    const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
-    p.classes = tt_shape_dim(logits, logits->ndim - 1);
-    tt_status status = tt__job_check_globs(job, p.graph);
+    TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
+    tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
+    if (status == TT_OK) {
+        const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
+        p.classes = tt_shape_dim(logits, logits->ndim - 1);
+        status = tt__job_check_globs(job, p.graph);
+    }
     if (status == TT_OK)
         status = tt_distribution_check(&job->distribution, &job->grid, p.graph,
                                        job->options.model);
     if (status == TT_OK)
         status = tt__job_chunk(job, v->chunks, &p.graph);
-    p.chunks = tt__chunks_in(p.graph);
-    if (status == TT_OK)
+    if (status == TT_OK) {
+        p.chunks = tt__chunks_in(p.graph);
         status = rewrite(job, v, &p.graph);
+    }
     if (status == TT_OK)
-        status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
+        status = tt__planned_lower(job, &p, job->peers.rank, &p.plan);
     if (status != TT_OK)
-        tt_graph_destroy(p.graph);
+        tt__planned_free(&p);
     else
         *out = p;
     return status;
 }
 
-tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
-                        tt_plan **plan_out)
+void tt__planned_free(tt__planned *p)
 {
-    const tt_lower_options lower =
-        lower_options(job, rank, job->options.accumulate);
-    return tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+    tt_plan_destroy(p->plan);
+    tt_graph_destroy(p->graph);
+    tt_pipe_destroy(p->pipe);
+    *p = (tt__planned){0};
 }
 
 // Ranks with parts of other shapes may plan their collectives in another order,
@@ -233,21 +245,18 @@ static tt_status make_alike(tt_job *job, tt_status status, tt__planned *p)
 {
     bool alike = true;
     const tt_status asked =
-        tt__plans_alike(job, status == TT_OK ? p->graph : NULL,
-                        status == TT_OK ? p->plan : NULL, &alike);
+        tt__plans_alike(job, status == TT_OK ? p : NULL, &alike);
     if (status != TT_OK)
         return status;
     if (asked == TT_OK && !alike) {
         tt_plan_destroy(p->plan);
         p->plan = NULL;
         job->in_order = true;
-        status = tt__job_lower(job, p->graph, job->peers.rank, &p->plan);
+        status = tt__planned_lower(job, p, job->peers.rank, &p->plan);
     }
     status = status == TT_OK ? asked : status;
-    if (status != TT_OK) {
-        tt_plan_destroy(p->plan);
-        tt_graph_destroy(p->graph);
-    }
+    if (status != TT_OK)
+        tt__planned_free(p);
     return status;
 }
 
@@ -273,8 +282,7 @@ static void use_chunks(tt_job *job, tt__planned *p)
         v.chunks = n;
         if (tt__variant_plan(job, &v, &fewer) != TT_OK)
             return;
-        tt_plan_destroy(p->plan);
-        tt_graph_destroy(p->graph);
+        tt__planned_free(p);
         *p = fewer;
     }
 }
@@ -290,6 +298,7 @@ tt_status tt_job_plan(tt_job *job)
     const tt__variant now = tt__variant_of(job);
     TT_TRY(make_alike(job, tt__variant_plan(job, &now, &p), &p));
     use_chunks(job, &p);
+    job->pipe = p.pipe;
     job->graph = p.graph;
     job->plan = p.plan;
     job->io = p.io;
@@ -300,5 +309,8 @@ tt_status tt_job_plan(tt_job *job)
 
 tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out)
 {
-    return tt__job_lower(job, job->graph, rank, plan_out);
+    const tt__planned p = {.pipe = job->pipe,
+                           .graph = job->graph,
+                           .accumulate = job->options.accumulate};
+    return tt__planned_lower(job, &p, rank, plan_out);
 }

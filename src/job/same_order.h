@@ -7,12 +7,13 @@
 #ifndef TT_JOB_SAME_ORDER_H
 #define TT_JOB_SAME_ORDER_H
 
-#include "job/job.h"
+#include "job/variant.h"
 
 // All ranks call it together, a rank whose plan failed (NULL) too. Where nobody is
-// there, plans of the other ranks are made to look at.
-tt_status tt__plans_alike(const tt_job *job, const tt_graph *graph,
-                          const tt_plan *plan, bool *alike_out);
+// there, plans of the other ranks are made to look at. Stages of a pipeline have other
+// collectives, so ranks are compared with those of their own stage.
+tt_status tt__plans_alike(const tt_job *job, const tt__planned *p,
+                          bool *alike_out);
 
 // Equal for ranks whose parts have the same extents: their plans are the same.
 uint64_t tt__extents_hash(const tt_graph *g, int rank);

@@ -17,8 +17,7 @@ static tt_status try_one(tt_job *job, const tt__variant *v, tt_trade *out)
     const tt_status status =
         tt_survey_sent_bytes(job, p.plan, job->peers.rank, &out->sent);
     out->is_there = status == TT_OK;
-    tt_plan_destroy(p.plan);
-    tt_graph_destroy(p.graph);
+    tt__planned_free(&p);
     return status;
 }
 

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "graph/graph.h"
 #include "graph/site.h"
+#include "plan/options.h"
 #include "plan/target.h"
 
 typedef enum tt_buffer_class {
@@ -94,14 +95,6 @@ typedef struct tt_order {
     bool is_new; // the first row of its micro-batch: it takes the slot
 } tt_order;
 
-// Which bucket of gradients goes first when several are ready.
-typedef enum tt_flight_order {
-    TT_ORDER_FIFO,      // the one that was ready first
-    TT_ORDER_PRIORITY,  // the one that the next forward pass needs first
-    TT_ORDER_MAGNITUDE, // the one that was largest in the step before
-    TT_N_ORDERS,
-} tt_flight_order;
-
 // Collectives that are carried out together while other steps run: begun before
 // one step, over before another. Every collective step is a member of one flight
 // and does nothing itself.
@@ -155,29 +148,6 @@ typedef struct tt_plan {
     // path through one micro-batch and the update.
     tt_cost cost;
 } tt_plan;
-
-// A row of a pipeline's schedule, for one rank: which segment runs next.
-typedef struct tt_lower_row {
-    tt_phase phase; // not the update, which comes last
-    int32_t stage, micro;
-} tt_lower_row;
-
-typedef struct tt_lower_options {
-    int32_t rank;
-    int32_t n_micro; // micro-batches per step; 0 counts as 1
-    // In which order segments run. There are as many slots as micro-batches in flight at
-    // a time. NULL: each micro-batch forward and backward, in one slot.
-    const tt_lower_row *row;
-    int32_t n_rows;
-    bool split_weight_grad; // weight gradients in segments of their own, after
-                            // those of activations
-    int64_t bucket_bytes;   // reduced together; 0: 25 MiB
-    tt_flight_order order;  // of buckets
-    // Collectives run at their places in the graph; gradients are bucketed, but leave
-    // only after backward. For ranks whose steps differ, because their parts have
-    // different shapes and kernels want different layouts.
-    bool in_order;
-} tt_lower_options;
 
 // Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.
 // Graph and target must outlive the plan.

@@ -223,6 +223,20 @@ static void check_alone(const tt_job *job, tt_str *out)
                     w->slow_latency, one);
 }
 
+static void check_pipe(const tt_distribution *w, tt_str *out)
+{
+    static const char none[] =
+        "no ranks share the layers; mesh.pipe=N has such";
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)w->pipe_chunks);
+    if (w->pipe_chunks > 1)
+        idle(out, "pipe.chunks", number, none);
+    if (strcmp(w->pipe_cut, "auto") != 0)
+        idle(out, "pipe.cut", w->pipe_cut, none);
+    if (strcmp(w->pipe_schedule, "auto") != 0)
+        idle(out, "pipe.schedule", w->pipe_schedule, none);
+}
+
 void tt_doubts_idle(const tt_job *job, tt_str *out)
 {
     static const char whole[] =
@@ -233,6 +247,8 @@ void tt_doubts_idle(const tt_job *job, tt_str *out)
         n_axes += job->grid.size[a] > 1;
     if (job->grid.size[TT_AXIS_DATA] == 1)
         check_data(job, out);
+    if (job->grid.size[TT_AXIS_PIPE] == 1)
+        check_pipe(w, out);
     if (job->grid.size[TT_AXIS_CONTEXT] == 1 && w->attention != 0)
         idle(out, "layout.attention", "all_to_all", whole);
     if (job->grid.size[TT_AXIS_CONTEXT] == 1 && !w->zigzag)

@@ -85,8 +85,18 @@ refused train 'the mesh has 8 ranks and there are 4; start 8 (-n 8) or set mesh.
     $gpt mesh.data=2 mesh.tensor=4 -n 4
 refused verify 'the mesh has 6 ranks and there are 4; start 6 (-n 6)' \
     $gpt mesh.data=2 mesh.tensor=3 -n 4
-refused plan 'mesh.pipe=2: models are not cut into stages; mesh.pipe=1 would do, or mesh.tensor=2 cuts layers' \
-    $gpt mesh.pipe=2
+refused plan 'layout.rules: pipe cuts the chain of layers, not a dimension; mesh.pipe=2 does it, and pipe.cut says where' \
+    $gpt layout.rules=heads:pipe
+refused plan 'there is no axis "pip"; did you mean pipe? They are data expert space context tensor pipe' \
+    $gpt mesh.order=pip,data
+refused plan 'pipe.schedule=1f1c: there is no such schedule; did you mean 1f1b?' \
+    $gpt mesh.pipe=2 pipe.schedule=1f1c
+refused plan 'pipe.schedule=2bw: it does not empty the pipe before an update' \
+    $gpt mesh.pipe=2 pipe.schedule=2bw
+refused plan 'pipe.cut: "h.9" is not the name of a layer' $gpt mesh.pipe=2 pipe.cut=h.9
+refused plan 'pipe.cut names 2 layers, which makes 3 chunks; mesh.pipe x pipe.chunks is 2' \
+    $gpt mesh.pipe=2 pipe.cut=h.0,h.1
+accepted $gpt mesh.pipe=2 pipe.schedule=gpipe
 accepted $gpt mesh.pipe=1 mesh.order=pipe,data,tensor
 refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1 or 2 ranks' \
     $gpt mesh.tensor=2
