@@ -51,7 +51,7 @@ static int32_t peer_of(const tt_plan *plan, const tt_flight *flight)
 tt_status tt__rows_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
-    tt__exec_rows *rows = &exec->rows;
+    tt__row_state *rows = &exec->rows;
     const int64_t n = plan->n_order + 1;
     const int64_t ranks = tt_mesh_ranks(&plan->graph->mesh);
     if (!are_kept(exec))
@@ -97,7 +97,7 @@ void tt__row_begin(tt_exec *exec)
 
 void tt__row_waited(tt_exec *exec, int32_t flight, double seconds)
 {
-    tt__exec_rows *rows = &exec->rows;
+    tt__row_state *rows = &exec->rows;
     if (rows->time == NULL || rows->peer[flight] < 0 || exec->row == NULL)
         return;
     tt_row_time *time = row_of(exec);
@@ -111,12 +111,12 @@ void tt__row_waited(tt_exec *exec, int32_t flight, double seconds)
 
 static void sleep_until(double when)
 {
-    for (double left = when - tt_clock_seconds(); left > 0;
-         left = when - tt_clock_seconds()) {
+    double left = when - tt_clock_seconds();
+    while (left > 0) {
         const struct timespec pause = {.tv_sec = (time_t)left,
-                                       .tv_nsec =
-                                           (long)((left - floor(left)) * 1e9)};
+                                       .tv_nsec = (long)(fmod(left, 1) * 1e9)};
         (void)nanosleep(&pause, NULL);
+        left = when - tt_clock_seconds();
     }
 }
 
@@ -133,7 +133,7 @@ static tt_status pace(tt_exec *exec, double room)
 
 tt_status tt__row_send(tt_exec *exec)
 {
-    tt__exec_rows *rows = &exec->rows;
+    tt__row_state *rows = &exec->rows;
     if (exec->options.pace == NULL || rows->sent > 0)
         return TT_OK;
     TT_TRY(pace(exec, rows->tail[exec->row->segment]));
@@ -143,7 +143,7 @@ tt_status tt__row_send(tt_exec *exec)
 
 tt_status tt__row_end(tt_exec *exec)
 {
-    tt__exec_rows *rows = &exec->rows;
+    tt__row_state *rows = &exec->rows;
     if (rows->time == NULL)
         return TT_OK;
     tt_row_time *row = row_of(exec);

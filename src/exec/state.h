@@ -35,14 +35,14 @@ typedef struct tt__exec_flights {
 } tt__exec_flights;
 
 // Rows of the order, as they were timed (rows.c); all NULL: they are not.
-typedef struct tt__exec_rows {
+typedef struct tt__row_state {
     tt_row_time *time; // of the newest run
     tt_row_sums sums;
     int32_t *peer;  // per flight: the rank at the other end; -1: several
     double *tail;   // per segment: seconds from its first message to its end
     double sent;    // when this row's first message left; 0: not yet
     double longest; // wait of this row
-} tt__exec_rows;
+} tt__row_state;
 
 // Consecutive steps that a device can replay (replay.c): all that changes between runs
 // is in its memory. Micro-batches differ only in whether they add.
@@ -80,7 +80,7 @@ struct tt_exec {
     const tt_order *row; // that runs; NULL: none does
     int32_t *marked;     // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
-    tt__exec_rows rows;
+    tt__row_state rows;
     tt__recording *piece; // in the order of their steps
     int32_t n_pieces;
 };
