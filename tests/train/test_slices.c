@@ -354,3 +354,21 @@ TEST_SLOW(slices_that_are_damaged_are_found, 120)
     check_same(t.folder, 1, 2);
     CHECK_OK(tt_file_remove(t.folder));
 }
+
+// ---- stages --------------------------------------------------------------
+
+TEST_SLOW(slices_of_a_gpt_go_from_any_stages_to_any, 180)
+{
+    static const layout v[] = {
+        {2, {"precision=fp64", "batch=4", "mesh.pipe=2", NULL}},
+        {1, {"precision=fp64", "batch=4", NULL}},
+        {4, {"precision=fp64", "batch=4", "mesh.pipe=4", NULL}},
+        {4, {"precision=fp64", "batch=4", "mesh.pipe=2", "zero=3", NULL}},
+        {4, {"precision=fp64", "batch=4", "mesh.pipe=2", "zero=1", NULL}},
+        {4,
+         {"precision=fp64", "batch=4", "mesh.pipe=2", "mesh.tensor=2", NULL}},
+        {2, {"precision=fp64", "batch=4", "zero=2", NULL}},
+        {3, {"precision=fp64", "batch=4", "mesh.pipe=3", NULL}},
+    };
+    check_layouts("gpt", v, 8);
+}

@@ -135,6 +135,12 @@ static const layout layouts[] = {
     {"gpt", 4, {"batch=4", "mesh.tensor=2", NULL}},
     {"resnet", 2, {"batch=4", "zero=2", NULL}},
     {"llama", 2, {"batch=4", "precision=bf16", "zero=3", NULL}},
+    {"gpt", 2, {"batch=4", "mesh.pipe=2", NULL}},
+    {"gpt", 4, {"batch=4", "mesh.pipe=2", "zero=3", "train.ema=0.5", NULL}},
+    {"resnet", 3, {"batch=4", "mesh.pipe=3", NULL}},
+    {"llama", // large enough not to fit into the memory that ranks always share
+     4,
+     {"mesh.pipe=2", "mesh.tensor=2", "precision=bf16", "model.ff=400", NULL}},
 };
 
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
