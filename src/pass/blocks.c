@@ -35,7 +35,6 @@
 
 #include "pass/blocks.h"
 
-#include "base/alloc.h"
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "pass/copy.h"
@@ -63,7 +62,7 @@ static bool is_along(const tt__blocks *w, const tt_node *node)
 
 static void find_readers(tt__blocks *w, int32_t *uses)
 {
-    const tt_graph *g = w->old;
+    const tt_graph *g = w->r.old;
     for (int32_t v = 0; v < g->n_values; v++)
         w->is_added[v] = tt__blocks_place(w, v)->kind == TT_PARTIAL;
     for (int32_t n = 0; n < g->n_nodes; n++)
@@ -86,7 +85,7 @@ static void find_readers(tt__blocks *w, int32_t *uses)
 
 static bool has_whole(const tt__blocks *w, int32_t old)
 {
-    return tt_is(w->whole[old]) || tt_is(w->source[old]);
+    return tt_is(w->r.kept[old]) || tt_is(w->source[old]);
 }
 
 // Whether a node runs once per block.
@@ -117,7 +116,7 @@ static tt_status read_shape(tt__blocks *w, int32_t v, int j, tt_val *val_out)
     if (tt__blocks_place(w, v)->kind == TT_SPLIT)
         return j < 0 ? tt__blocks_whole(w, v, val_out)
                      : tt__blocks_copy(w, v, j, val_out);
-    *val_out = tt_is(w->whole[v]) ? w->whole[v] : *tt__blocks_copies(w, v);
+    *val_out = tt_is(w->r.kept[v]) ? w->r.kept[v] : *tt__blocks_copies(w, v);
     return TT_OK;
 }
 
@@ -125,15 +124,15 @@ static tt_status read_inputs(tt__blocks *w, const tt_node *node, int j)
 {
     for (int i = 0; i < node->n_in; i++) {
         const int32_t v = node->in[i].id;
-        w->in[i] = TT_NONE;
+        w->r.in[i] = TT_NONE;
         if (!tt_is(node->in[i]))
             continue;
         if (!is_read(node, i))
-            TT_TRY(read_shape(w, v, j, &w->in[i]));
+            TT_TRY(read_shape(w, v, j, &w->r.in[i]));
         else if (j < 0)
-            TT_TRY(tt__blocks_whole(w, v, &w->in[i]));
+            TT_TRY(tt__blocks_whole(w, v, &w->r.in[i]));
         else
-            TT_TRY(tt__blocks_copy(w, v, j, &w->in[i]));
+            TT_TRY(tt__blocks_copy(w, v, j, &w->r.in[i]));
     }
     return TT_OK;
 }
@@ -141,8 +140,8 @@ static tt_status read_inputs(tt__blocks *w, const tt_node *node, int j)
 static tt_status emit(tt__blocks *w, const tt_node *node, int j, tt_val *out)
 {
     TT_TRY(read_inputs(w, node, j));
-    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
-    TT_TRY(w->b.status);
+    (void)tt_call(&w->r.b, node->op, node->params, w->r.in, node->n_in, out);
+    TT_TRY(w->r.b.status);
     for (int i = 0; i < node->n_out; i++)
         tt__blocks_put(w, out[i], node->out[i].id, j);
     return TT_OK;
@@ -150,9 +149,9 @@ static tt_status emit(tt__blocks *w, const tt_node *node, int j, tt_val *out)
 
 static void settle_update(tt__blocks *w, int32_t old, tt_val new)
 {
-    const tt_val state = w->old->value[old].updates;
+    const tt_val state = w->r.old->value[old].updates;
     if (tt_is(state))
-        tt_update(&w->b, w->whole[state.id], new);
+        tt_update(&w->r.b, w->r.kept[state.id], new);
 }
 
 // The node runs once, on all blocks of the rank. The result of an offer is partial where
@@ -163,13 +162,13 @@ static tt_status run_once(tt__blocks *w, const tt_node *node)
     TT_TRY(emit(w, node, -1, out));
     for (int i = 0; i < node->n_out; i++) {
         const int32_t v = node->out[i].id;
-        w->whole[v] = out[i];
+        w->r.kept[v] = out[i];
         settle_update(w, v, out[i]);
     }
     if (node->op == &tt_op_offer && node->n_in == 2 &&
         w->is_term[node->in[1].id]) {
         w->is_term[node->out[0].id] = true;
-        tt_place_set(&w->b, out[0], w->axis, tt_place_partial(TT_SUM));
+        tt_place_set(&w->r.b, out[0], w->axis, tt_place_partial(TT_SUM));
     }
     return TT_OK;
 }
@@ -183,7 +182,7 @@ static tt_status run_blocks(tt__blocks *w, const tt_node *node)
         for (int i = 0; i < node->n_out; i++) {
             const int32_t v = node->out[i].id;
             if (w->is_added[v])
-                w->whole[v] = tt__pile_add(w, v, &pile[i], j, out[i]);
+                w->r.kept[v] = tt__pile_add(w, v, &pile[i], j, out[i]);
             else
                 tt__blocks_copies(w, v)[j] = out[i];
         }
@@ -193,28 +192,28 @@ static tt_status run_blocks(tt__blocks *w, const tt_node *node)
     for (int i = 0; i < node->n_out; i++) {
         const int32_t v = node->out[i].id;
         if (tt__blocks_place(w, v)->kind == TT_REPLICATE)
-            w->whole[v] = out[i];
-        if (tt_is(w->old->value[v].updates)) {
+            w->r.kept[v] = out[i];
+        if (tt_is(w->r.old->value[v].updates)) {
             tt_val new;
             TT_TRY(tt__blocks_whole(w, v, &new));
             settle_update(w, v, new);
         }
     }
-    return w->b.status;
+    return w->r.b.status;
 }
 
 static tt_status do_node(tt__blocks *w, const tt_node *node)
 {
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
     if (is_along(w, node)) {
         TT_TRY(tt__blocks_collective(w, node));
         const int32_t v = node->out[0].id;
-        if (!tt_is(w->old->value[v].updates))
+        if (!tt_is(w->r.old->value[v].updates))
             return TT_OK;
         tt_val new;
         TT_TRY(tt__blocks_whole(w, v, &new));
         settle_update(w, v, new);
-        return w->b.status;
+        return w->r.b.status;
     }
     return runs_in_blocks(w, node) ? run_blocks(w, node) : run_once(w, node);
 }
@@ -223,84 +222,41 @@ static tt_status do_node(tt__blocks *w, const tt_node *node)
 
 static tt_status copy_leaf(tt__blocks *w, int32_t v)
 {
-    TT_TRY(tt__copy_leaf(&w->b, w->old, v, w->whole));
-    tt__blocks_put(w, w->whole[v], v, -1);
+    TT_TRY(tt__copy_leaf(&w->r.b, w->r.old, v, w->r.kept));
+    tt__blocks_put(w, w->r.kept[v], v, -1);
     return TT_OK;
 }
 
 // Outputs, which the host reads.
 static tt_status finish(tt__blocks *w)
 {
-    const tt_graph *old = w->old;
+    const tt_graph *old = w->r.old;
     tt_val val;
     for (int32_t v = 0; v < old->n_values; v++) {
         const tt_val grad = old->value[v].grad;
         if (!tt_is(grad))
             continue;
-        TT_TRY(tt__copy_aim(&w->b, TT_UPDATE, 0, old->value[v].name));
+        TT_TRY(tt__copy_aim(&w->r.b, TT_UPDATE, 0, old->value[v].name));
         TT_TRY(tt__blocks_whole(w, grad.id, &val));
-        w->b.graph->value[w->whole[v].id].grad = val;
+        w->r.b.graph->value[w->r.kept[v].id].grad = val;
     }
     for (int32_t o = 0; o < old->n_outputs; o++) {
         const int32_t v = old->output[o].val.id;
         if (old->value[v].node >= 0) {
             const tt_node *node = &old->node[old->value[v].node];
-            TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+            TT_TRY(
+                tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
         }
         TT_TRY(tt__blocks_whole(w, v, &val));
-        tt_output(&w->b, old->output[o].name, val);
+        tt_output(&w->r.b, old->output[o].name, val);
     }
-    return w->b.status;
-}
-
-static tt_status rewrite(tt__blocks *w)
-{
-    const tt_graph *old = w->old;
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_value *value = &old->value[v];
-        if (value->node < 0)
-            TT_TRY(copy_leaf(w, v));
-        else if (value->slot == 0)
-            TT_TRY(do_node(w, &old->node[value->node]));
-    }
-    return finish(w);
-}
-
-static tt_status allocate(tt__blocks *w)
-{
-    int64_t widest = w->parts;
-    for (int32_t n = 0; n < w->old->n_nodes; n++)
-        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values;
-    const int64_t bytes = (int64_t)sizeof(tt_val) * values;
-    w->whole = tt_alloc(bytes);
-    w->copy = tt_alloc(bytes * w->parts);
-    w->source = tt_alloc(bytes);
-    w->is_term = tt_alloc(values);
-    w->is_added = tt_alloc(values);
-    w->is_last = tt_alloc(values);
-    w->in = tt_alloc((int64_t)sizeof(tt_val) * widest);
-    if (!w->whole || !w->copy || !w->source || !w->is_term || !w->is_added ||
-        !w->is_last || !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory for blocks");
-    for (int64_t v = 0; v < values; v++) {
-        w->whole[v] = w->source[v] = TT_NONE;
-        for (int j = 0; j < w->parts; j++)
-            w->copy[v * w->parts + j] = TT_NONE;
-    }
-    int32_t *uses = tt_alloc(values * (int64_t)sizeof *uses);
-    if (uses == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for blocks");
-    find_readers(w, uses);
-    tt_free(uses);
-    return TT_OK;
+    return w->r.b.status;
 }
 
 static tt_status find_axis(tt__blocks *w, const tt_blocks_params *p)
 {
     const char *name = p->axis == NULL ? "data" : p->axis;
-    tt_mesh *mesh = &w->b.graph->mesh;
-    *mesh = w->old->mesh;
+    tt_mesh *mesh = &w->r.b.graph->mesh;
     for (w->axis = 0; w->axis < mesh->n_axes; w->axis++)
         if (strcmp(mesh->axis[w->axis].name, name) == 0)
             break;
@@ -317,28 +273,40 @@ static tt_status find_axis(tt__blocks *w, const tt_blocks_params *p)
     return TT_OK;
 }
 
+static tt_status rewrite(tt__blocks *w)
+{
+    const tt_graph *old = w->r.old;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_value *value = &old->value[v];
+        if (value->node < 0)
+            TT_TRY(copy_leaf(w, v));
+        else if (value->slot == 0)
+            TT_TRY(do_node(w, &old->node[value->node]));
+    }
+    return finish(w);
+}
+
+static tt_status run(tt__blocks *w, const tt_blocks_params *p)
+{
+    const int64_t values = w->r.old->n_values;
+    TT_TRY(find_axis(w, p));
+    w->copy = tt__rewrite_vals(&w->r, values * w->parts);
+    w->source = tt__rewrite_vals(&w->r, values);
+    w->is_term = tt__rewrite_array(&w->r, values, sizeof *w->is_term);
+    w->is_added = tt__rewrite_array(&w->r, values, sizeof *w->is_added);
+    w->is_last = tt__rewrite_array(&w->r, values, sizeof *w->is_last);
+    int32_t *uses = tt__rewrite_array(&w->r, values, sizeof *uses);
+    TT_TRY(w->r.b.status);
+    find_readers(w, uses);
+    return rewrite(w);
+}
+
 static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
 {
-    static const tt_grad_ops none = {0};
     const tt_blocks_params *p = params;
-    tt__blocks w = {.old = in, .at_once = p->at_once};
-    TT_TRY(tt_builder_init(&w.b, &none));
-    tt_status status = find_axis(&w, p);
-    if (status == TT_OK)
-        status = allocate(&w);
-    if (status == TT_OK)
-        status = rewrite(&w);
-    if (status == TT_OK)
-        status = tt_builder_take(&w.b, out);
-    tt_builder_fini(&w.b);
-    tt_free(w.whole);
-    tt_free(w.copy);
-    tt_free(w.source);
-    tt_free(w.is_term);
-    tt_free(w.is_added);
-    tt_free(w.is_last);
-    tt_free(w.in);
-    return status;
+    tt__blocks w = {.at_once = p->at_once};
+    TT_TRY(tt__rewrite_begin(&w.r, in, 0));
+    return tt__rewrite_end(&w.r, run(&w, p), out);
 }
 
 static const tt_opt options[] = {

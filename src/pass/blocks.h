@@ -3,7 +3,7 @@
 #ifndef TT_PASS_BLOCKS_H
 #define TT_PASS_BLOCKS_H
 
-#include "graph/build.h"
+#include "pass/copy.h"
 
 typedef struct tt_blocks_params {
     const char *axis; // NULL: "data"
@@ -16,23 +16,20 @@ typedef struct tt_blocks_params {
 // A graph being rewritten. "Old" is before, with ids of that graph. Per old value: one
 // value for all that the rank has of it, and one for each block. Either may be missing.
 typedef struct tt__blocks {
-    const tt_graph *old;
-    tt_builder b;
+    tt__rewrite r; // kept, split: all blocks; partial: the rank's term
     int axis, ranks, parts;
     bool at_once;
-    tt_val *whole;  // split: all blocks; partial: the rank's term
     tt_val *copy;   // [value * parts + j]: block j, or its term
     tt_val *source; // split: a whole value to be cut when somebody asks
-    bool *is_term;  // `whole` still has to be summed over ranks
+    bool *is_term;  // `kept` still has to be summed over ranks
     bool *is_added; // partial: only sums over ranks read it
     bool *is_last;  // read by nobody but one offer
-    tt_val *in;     // room for one node's inputs
 } tt__blocks;
 
 // How an old value lies along the axis.
 static inline const tt_place *tt__blocks_place(const tt__blocks *w, int32_t old)
 {
-    return &w->old->value[old].type.place[w->axis];
+    return &w->r.old->value[old].type.place[w->axis];
 }
 
 static inline tt_val *tt__blocks_copies(const tt__blocks *w, int32_t old)

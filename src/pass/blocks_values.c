@@ -11,40 +11,40 @@
 // Along an axis of one rank that rank has everything.
 void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part)
 {
-    for (int a = 0; a < w->old->mesh.n_axes; a++) {
-        tt_place place = w->old->value[old].type.place[a];
+    for (int a = 0; a < w->r.old->mesh.n_axes; a++) {
+        tt_place place = w->r.old->value[old].type.place[a];
         if (a == w->axis && part >= 0 && place.kind == TT_SPLIT) {
             place.part = part;
             place.parts = w->parts;
         } else if (a == w->axis && w->ranks == 1) {
             place = tt_place_replicate();
         }
-        tt_place_set(&w->b, v, a, place);
+        tt_place_set(&w->r.b, v, a, place);
     }
 }
 
 static tt_status missing(const tt__blocks *w, int32_t old)
 {
-    const int32_t n = w->old->value[old].node;
+    const int32_t n = w->r.old->value[old].node;
     return tt_fail(TT_ERR_UNSUPPORTED,
                    "%s (%s): the terms of its blocks are not summed before "
                    "they are read",
-                   n < 0 ? w->old->value[old].name : w->old->node[n].origin,
-                   n < 0 ? "leaf" : w->old->node[n].op->name);
+                   n < 0 ? w->r.old->value[old].name : w->r.old->node[n].origin,
+                   n < 0 ? "leaf" : w->r.old->node[n].op->name);
 }
 
 // If a later axis cuts the blocks again, a rank's blocks are not one run of entries.
 static tt_status check_cut(const tt__blocks *w, int32_t old)
 {
-    const tt_type *type = &w->old->value[old].type;
-    for (int a = w->axis + 1; a < w->old->mesh.n_axes; a++)
+    const tt_type *type = &w->r.old->value[old].type;
+    for (int a = w->axis + 1; a < w->r.old->mesh.n_axes; a++)
         if (type->place[a].kind == TT_SPLIT &&
             type->place[a].factor == type->place[w->axis].factor)
             return tt_fail(
                 TT_ERR_UNSUPPORTED,
                 "%s cuts what %s cuts, so a rank has no blocks of it "
                 "in a row; as many blocks as ranks would do",
-                w->old->mesh.axis[a].name, w->old->mesh.axis[w->axis].name);
+                w->r.old->mesh.axis[a].name, w->r.old->mesh.axis[w->axis].name);
     return TT_OK;
 }
 
@@ -52,7 +52,7 @@ static tt_status check_cut(const tt__blocks *w, int32_t old)
 
 static tt_val add(tt__blocks *w, int32_t old, tt_val left, tt_val right)
 {
-    const tt_val sum = tt_add(&w->b, left, right);
+    const tt_val sum = tt_add(&w->r.b, left, right);
     tt__blocks_put(w, sum, old, -1);
     return sum;
 }
@@ -76,20 +76,20 @@ tt_val tt__pile_add(tt__blocks *w, int32_t old, tt__pile *pile, int j,
 static tt_status sum_up(tt__blocks *w, int32_t old, tt_val *val_out)
 {
     tt__pile pile;
-    *val_out = w->whole[old];
+    *val_out = w->r.kept[old];
     if (tt_is(*val_out))
         return TT_OK;
     if (tt__blocks_place(w, old)->reduce != TT_SUM)
         return tt_fail(TT_ERR_UNSUPPORTED,
-                       "%s: blocks have no maximum over ranks", w->b.origin);
+                       "%s: blocks have no maximum over ranks", w->r.b.origin);
     for (int j = 0; j < w->parts; j++) {
         const tt_val term = tt__blocks_copies(w, old)[j];
         if (!tt_is(term))
             return missing(w, old);
         *val_out = tt__pile_add(w, old, &pile, j, term);
     }
-    w->whole[old] = *val_out;
-    return w->b.status;
+    w->r.kept[old] = *val_out;
+    return w->r.b.status;
 }
 
 // ---- whole and in blocks -------------------------------------------------
@@ -97,23 +97,23 @@ static tt_status sum_up(tt__blocks *w, int32_t old, tt_val *val_out)
 tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out)
 {
     const tt_place *place = tt__blocks_place(w, old);
-    tt_val *whole = &w->whole[old];
-    if (tt_is(*whole) && w->is_term[old] && w->b.phase == TT_UPDATE) {
-        *whole = tt_all_reduce(&w->b, *whole, w->axis, TT_SUM);
+    tt_val *whole = &w->r.kept[old];
+    if (tt_is(*whole) && w->is_term[old] && w->r.b.phase == TT_UPDATE) {
+        *whole = tt_all_reduce(&w->r.b, *whole, w->axis, TT_SUM);
         w->is_term[old] = false;
     } else if (!tt_is(*whole) && tt_is(w->source[old])) {
-        const tt_shape *shape = &w->old->value[old].type.shape;
-        *whole = tt_take(&w->b, w->source[old], w->axis,
+        const tt_shape *shape = &w->r.old->value[old].type.shape;
+        *whole = tt_take(&w->r.b, w->source[old], w->axis,
                          shape->factor[place->factor].name);
     } else if (!tt_is(*whole)) {
         if (place->kind != TT_SPLIT)
             return missing(w, old);
         TT_TRY(check_cut(w, old));
-        *whole = tt_unblock(&w->b, tt__blocks_copies(w, old), w->parts);
+        *whole = tt_unblock(&w->r.b, tt__blocks_copies(w, old), w->parts);
         tt__blocks_put(w, *whole, old, -1);
     }
     *val_out = *whole;
-    return w->b.status;
+    return w->r.b.status;
 }
 
 tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
@@ -124,15 +124,15 @@ tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
         return tt__blocks_whole(w, old, val_out);
     if (!tt_is(*copy)) {
         const tt_val from =
-            tt_is(w->source[old]) ? w->source[old] : w->whole[old];
+            tt_is(w->source[old]) ? w->source[old] : w->r.kept[old];
         if (place->kind == TT_PARTIAL)
             return missing(w, old);
         TT_TRY(check_cut(w, old));
-        *copy = tt_block_make(&w->b, from);
+        *copy = tt_block_make(&w->r.b, from);
         tt__blocks_put(w, *copy, old, j);
     }
     *val_out = *copy;
-    return w->b.status;
+    return w->r.b.status;
 }
 
 // ---- collectives ---------------------------------------------------------
@@ -141,18 +141,18 @@ tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
 static tt_status keep_first(tt__blocks *w, const tt_node *node, tt_val x)
 {
     const int32_t out = node->out[0].id;
-    const tt_val first = w->ranks > 1 ? tt_keep_first(&w->b, x, w->axis) : x;
+    const tt_val first = w->ranks > 1 ? tt_keep_first(&w->r.b, x, w->axis) : x;
     if (node->phase == TT_UPDATE || w->parts == 1) {
-        w->whole[out] = first;
-        return w->b.status;
+        w->r.kept[out] = first;
+        return w->r.b.status;
     }
     for (int j = 0; j < w->parts; j++) {
         tt_val *copy = &tt__blocks_copies(w, out)[j];
-        *copy = j == 0 ? first : tt_fill(&w->b, x, 0);
+        *copy = j == 0 ? first : tt_fill(&w->r.b, x, 0);
         if (j > 0)
             tt__blocks_put(w, *copy, out, j);
     }
-    return w->b.status;
+    return w->r.b.status;
 }
 
 static tt_status reduce(tt__blocks *w, const tt_node *node)
@@ -161,17 +161,17 @@ static tt_status reduce(tt__blocks *w, const tt_node *node)
     const tt_comm_params *p = node->params;
     tt_val sum;
     TT_TRY(sum_up(w, in, &sum));
-    w->whole[out] = sum;
+    w->r.kept[out] = sum;
     if (w->ranks == 1)
         return TT_OK;
     if (node->op == &tt_op_reduce_scatter)
-        w->whole[out] = tt_reduce_scatter(&w->b, sum, w->axis, p->factor);
+        w->r.kept[out] = tt_reduce_scatter(&w->r.b, sum, w->axis, p->factor);
     else if (w->at_once && w->is_last[out] && node->phase != TT_UPDATE)
         w->is_term[out] = true;
     else
-        w->whole[out] =
-            tt_all_reduce(&w->b, sum, w->axis, (tt_reduce)p->reduce);
-    return w->b.status;
+        w->r.kept[out] =
+            tt_all_reduce(&w->r.b, sum, w->axis, (tt_reduce)p->reduce);
+    return w->r.b.status;
 }
 
 tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
@@ -186,15 +186,15 @@ tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
     if (node->op == &tt_op_keep_first)
         return keep_first(w, node, x);
     if (node->op == &tt_op_all_gather)
-        w->whole[out] = is_one ? x : tt_all_gather(&w->b, x, w->axis);
+        w->r.kept[out] = is_one ? x : tt_all_gather(&w->r.b, x, w->axis);
     else if (node->op == &tt_op_all_to_all)
-        w->whole[out] = is_one ? x : tt_all_to_all(&w->b, x, w->axis, p->to);
+        w->r.kept[out] = is_one ? x : tt_all_to_all(&w->r.b, x, w->axis, p->to);
     else if (node->op == &tt_op_take)
-        *(is_one ? &w->whole[out] : &w->source[out]) = x;
+        *(is_one ? &w->r.kept[out] : &w->source[out]) = x;
     else
         return tt_fail(TT_ERR_UNSUPPORTED,
                        "%s: blocks of one rank cannot do a %s along %s",
                        node->origin, node->op->name,
-                       w->old->mesh.axis[w->axis].name);
-    return w->b.status;
+                       w->r.old->mesh.axis[w->axis].name);
+    return w->r.b.status;
 }

@@ -16,7 +16,6 @@
 
 #include "pass/chunk.h"
 
-#include "base/alloc.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
 #include "ops/shape/move.h"
@@ -26,12 +25,9 @@
 #include <string.h>
 
 typedef struct work {
-    const tt_graph *old;
+    tt__rewrite r;
     tt__head head;
-    tt_builder b;
-    tt_val *kept;  // per old value: the same in the new graph
     tt_val *terms; // chunk by chunk: dx, dw, db
-    tt_val *in;    // room for one node's inputs
 } work;
 
 enum { DX, DW, DB, N_TERMS };
@@ -50,19 +46,19 @@ static tt_val term(const work *w, int64_t part, int which)
 static tt_val stripe(work *w, tt_val v, int64_t part)
 {
     const tt_stripe_params p = {w->head.dim, part, w->head.chunks};
-    return tt_call(&w->b, &tt_op_stripe, &p, &v, 1, NULL);
+    return tt_call(&w->r.b, &tt_op_stripe, &p, &v, 1, NULL);
 }
 
 static const tt_node *node_at(const work *w, int32_t n)
 {
-    return n < 0 ? NULL : &w->old->node[n];
+    return n < 0 ? NULL : &w->r.old->node[n];
 }
 
 // The node of the old graph that made v, if it is the loss or comes after it.
 static const tt_node *late_maker(const work *w, tt_val v)
 {
-    const int32_t n = w->old->value[v.id].node;
-    return n >= w->head.loss ? &w->old->node[n] : NULL;
+    const int32_t n = w->r.old->value[v.id].node;
+    return n >= w->head.loss ? &w->r.old->node[n] : NULL;
 }
 
 // The gradient that the loss starts from, made again for one piece: what reads the
@@ -73,16 +69,16 @@ static tt_val seed(work *w, tt_val v, tt_val sum)
     const tt_node *node = late_maker(w, v);
     tt_val in[MOST], out[TT_MAX_OUT];
     if (node == NULL)
-        return w->kept[v.id];
+        return w->r.kept[v.id];
     if (node->n_in > MOST)
-        return tt_builder_fail(&w->b, TT_ERR_UNSUPPORTED);
+        return tt_builder_fail(&w->r.b, TT_ERR_UNSUPPORTED);
     for (int i = 0; i < node->n_in; i++) {
         const bool is_shape = (node->op->shape_only >> i & 1) != 0;
         in[i] =
             is_shape || !tt_is(node->in[i]) ? sum : seed(w, node->in[i], sum);
     }
-    tt_call(&w->b, node->op, node->params, in, node->n_in, out);
-    return out[w->old->value[v.id].slot];
+    tt_call(&w->r.b, node->op, node->params, in, node->n_in, out);
+    return out[w->r.old->value[v.id].slot];
 }
 
 // Inputs of a node of the head, as the piece has them.
@@ -94,21 +90,21 @@ static void read_inputs(work *w, const tt_node *node, const piece *p)
     for (int i = 0; i < node->n_in; i++) {
         const int32_t v = node->in[i].id;
         if (v < 0)
-            w->in[i] = TT_NONE;
+            w->r.in[i] = TT_NONE;
         else if (v == product->in[0].id)
-            w->in[i] = p->x;
+            w->r.in[i] = p->x;
         else if (v == loss->in[0].id)
-            w->in[i] = p->logits;
+            w->r.in[i] = p->logits;
         else if (v == loss->in[1].id)
-            w->in[i] = p->labels;
+            w->r.in[i] = p->labels;
         else if (v == loss->out[2].id)
-            w->in[i] = p->lse;
+            w->r.in[i] = p->lse;
         else if (grad != NULL && v == grad->in[3].id)
-            w->in[i] = seed(w, node->in[i], p->sum);
+            w->r.in[i] = seed(w, node->in[i], p->sum);
         else if (grad != NULL && v == grad->out[0].id)
-            w->in[i] = p->dy;
+            w->r.in[i] = p->dy;
         else
-            w->in[i] = w->kept[v];
+            w->r.in[i] = w->r.kept[v];
     }
 }
 
@@ -119,11 +115,11 @@ static tt_status call(work *w, int32_t n, const piece *p, tt_val *out)
     out[0] = TT_NONE;
     if (node == NULL)
         return TT_OK;
-    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, node_at(w, w->head.loss)->stage,
+    TT_TRY(tt__copy_aim(&w->r.b, TT_FORWARD, node_at(w, w->head.loss)->stage,
                         node->origin));
     read_inputs(w, node, p);
-    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
-    return w->b.status;
+    (void)tt_call(&w->r.b, node->op, node->params, w->r.in, node->n_in, out);
+    return w->r.b.status;
 }
 
 static tt_status do_piece(work *w, piece *p)
@@ -132,9 +128,9 @@ static tt_status do_piece(work *w, piece *p)
     const tt_node *product = node_at(w, h->product),
                   *loss = node_at(w, h->loss);
     tt_val out[TT_MAX_OUT];
-    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage, product->origin));
-    p->x = stripe(w, w->kept[product->in[0].id], p->part);
-    p->labels = stripe(w, w->kept[loss->in[1].id], p->part);
+    TT_TRY(tt__copy_aim(&w->r.b, TT_FORWARD, loss->stage, product->origin));
+    p->x = stripe(w, w->r.kept[product->in[0].id], p->part);
+    p->labels = stripe(w, w->r.kept[loss->in[1].id], p->part);
     TT_TRY(call(w, h->product, p, out));
     p->logits = out[0];
     TT_TRY(call(w, h->loss, p, out));
@@ -156,21 +152,22 @@ static tt_status do_piece(work *w, piece *p)
 static void add(work *w, tt_val *sum, tt_val term_)
 {
     if (tt_is(term_))
-        *sum = tt_is(*sum) ? tt_add(&w->b, *sum, term_) : term_;
+        *sum = tt_is(*sum) ? tt_add(&w->r.b, *sum, term_) : term_;
 }
 
 static void keep(work *w, const tt_node *node, int slot, tt_val v)
 {
     if (node != NULL)
-        w->kept[node->out[slot].id] = v;
+        w->r.kept[node->out[slot].id] = v;
 }
 
 static tt_val weave(work *w)
 {
     const tt_weave_params p = {w->head.dim};
     for (int64_t c = 0; c < w->head.chunks; c++)
-        w->in[c] = term(w, c, DX);
-    return tt_call(&w->b, &tt_op_weave, &p, w->in, (int)w->head.chunks, NULL);
+        w->r.in[c] = term(w, c, DX);
+    return tt_call(&w->r.b, &tt_op_weave, &p, w->r.in, (int)w->head.chunks,
+                   NULL);
 }
 
 // Terms of a weight's gradient are added where that is summed anyway; what anybody
@@ -190,11 +187,11 @@ static void keep_terms(work *w, int32_t n, int which)
 {
     const tt_node *node = node_at(w, n);
     tt_val sum = TT_NONE;
-    if (node == NULL || only_offers_read(w->old, node->out[0]))
+    if (node == NULL || only_offers_read(w->r.old, node->out[0]))
         return;
     for (int64_t c = 0; c < w->head.chunks; c++)
         add(w, &sum, term(w, c, which));
-    w->kept[node->out[0].id] = sum;
+    w->r.kept[node->out[0].id] = sum;
 }
 
 static tt_status do_head(work *w)
@@ -205,7 +202,7 @@ static tt_status do_head(work *w)
     for (int64_t c = 0; c < h->chunks; c++) {
         piece p = {.part = c};
         TT_TRY(do_piece(w, &p));
-        TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage, loss->origin));
+        TT_TRY(tt__copy_aim(&w->r.b, TT_FORWARD, loss->stage, loss->origin));
         add(w, &sum, p.sum);
         add(w, &count, p.count);
         add(w, &hits, p.hits);
@@ -213,13 +210,13 @@ static tt_status do_head(work *w)
     keep(w, loss, 0, sum);
     keep(w, loss, 1, count);
     keep(w, node_at(w, h->hits), 0, hits);
-    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage,
+    TT_TRY(tt__copy_aim(&w->r.b, TT_FORWARD, loss->stage,
                         node_at(w, h->product)->origin));
     if (h->dx >= 0)
         keep(w, node_at(w, h->dx), 0, weave(w));
     keep_terms(w, h->dw, DW);
     keep_terms(w, h->db, DB);
-    return w->b.status;
+    return w->r.b.status;
 }
 
 // ---- the rest of the graph -----------------------------------------------
@@ -234,7 +231,7 @@ static bool is_head(const tt__head *h, int32_t n)
 static int terms_of(const work *w, tt_val v)
 {
     const tt_node *dw = node_at(w, w->head.dw), *db = node_at(w, w->head.db);
-    if (tt_is(w->kept[v.id]))
+    if (tt_is(w->r.kept[v.id]))
         return -1;
     if (dw != NULL && dw->out[0].id == v.id)
         return DW;
@@ -247,64 +244,38 @@ static tt_status do_node(work *w, const tt_node *node)
     for (int i = 0; i < node->n_in; i++) {
         const int which = tt_is(node->in[i]) ? terms_of(w, node->in[i]) : -1;
         if (which < 0)
-            w->in[n_in++] =
-                tt_is(node->in[i]) ? w->kept[node->in[i].id] : TT_NONE;
+            w->r.in[n_in++] =
+                tt_is(node->in[i]) ? w->r.kept[node->in[i].id] : TT_NONE;
         for (int64_t c = 0; which >= 0 && c < w->head.chunks; c++)
-            w->in[n_in++] = term(w, c, which);
+            w->r.in[n_in++] = term(w, c, which);
     }
-    return tt__copy_node(&w->b, w->old, node, w->in, n_in, w->kept);
+    return tt__copy_node(&w->r.b, w->r.old, node, w->r.in, n_in, w->r.kept);
 }
 
 // All leaves come first: gradients of the head may read leaves that stand after it.
 static tt_status rewrite(work *w)
 {
-    const tt_graph *old = w->old;
-    for (int32_t v = 0; v < old->n_values; v++)
-        if (old->value[v].node < 0)
-            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
+    const tt_graph *old = w->r.old;
+    TT_TRY(w->r.b.status);
+    TT_TRY(tt__rewrite_leaves(&w->r));
     for (int32_t n = 0; n < old->n_nodes; n++) {
         if (n == w->head.loss)
             TT_TRY(do_head(w));
         else if (!is_head(&w->head, n))
             TT_TRY(do_node(w, &old->node[n]));
     }
-    return tt__copy_ends(&w->b, old, w->kept);
-}
-
-static tt_status allocate(work *w)
-{
-    int64_t widest = 1;
-    for (int32_t n = 0; n < w->old->n_nodes; n++)
-        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    widest += w->head.chunks; // an offer of terms
-    const int64_t values = w->old->n_values;
-    const int64_t terms = N_TERMS * w->head.chunks;
-    w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
-    w->terms = tt_alloc((int64_t)sizeof *w->terms * terms);
-    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->kept || !w->terms || !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory to compute a loss in chunks");
-    for (int64_t v = 0; v < values; v++)
-        w->kept[v] = TT_NONE;
-    return TT_OK;
+    return tt__copy_ends(&w->r.b, old, w->r.kept);
 }
 
 static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
 {
-    static const tt_grad_ops none = {0};
-    work w = {.old = in};
-    TT_TRY(tt__head_find(in, params, &w.head));
-    TT_TRY(tt_builder_init(&w.b, &none));
-    tt_status status = allocate(&w);
-    if (status == TT_OK)
-        status = rewrite(&w);
-    if (status == TT_OK)
-        status = tt_builder_take(&w.b, out);
-    tt_builder_fini(&w.b);
-    tt_free(w.kept);
-    tt_free(w.terms);
-    tt_free(w.in);
-    return status;
+    tt__head head;
+    work w = {0};
+    TT_TRY(tt__head_find(in, params, &head));
+    TT_TRY(tt__rewrite_begin(&w.r, in, head.chunks)); // an offer of terms
+    w.head = head;
+    w.terms = tt__rewrite_vals(&w.r, N_TERMS * head.chunks);
+    return tt__rewrite_end(&w.r, rewrite(&w), out);
 }
 
 static const tt_opt options[] = {

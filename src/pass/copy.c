@@ -55,3 +55,82 @@ tt_status tt__copy_ends(tt_builder *b, const tt_graph *old, const tt_val *kept)
         tt_output(b, old->output[o].name, kept[old->output[o].val.id]);
     return b->status;
 }
+
+// ---- a pass at work ------------------------------------------------------
+
+tt_status tt__rewrite_begin(tt__rewrite *r, const tt_graph *old,
+                            int64_t more_in)
+{
+    static const tt_grad_ops none = {0};
+    int64_t widest = 0;
+    for (int32_t n = 0; n < old->n_nodes; n++)
+        widest = old->node[n].n_in > widest ? old->node[n].n_in : widest;
+    *r = (tt__rewrite){.old = old};
+    TT_TRY(tt_builder_init(&r->b, &none));
+    r->b.graph->mesh = old->mesh;
+    r->arena = tt_arena_create();
+    if (r->arena == NULL) {
+        tt_builder_fini(&r->b);
+        return tt_fail(TT_ERR_NOMEM, "no memory for a pass");
+    }
+    r->kept = tt__rewrite_vals(r, old->n_values);
+    r->in = tt__rewrite_vals(r, widest + more_in);
+    return TT_OK;
+}
+
+void *tt__rewrite_array(tt__rewrite *r, int64_t n, int64_t member_bytes)
+{
+    void *array = tt_arena_alloc(r->arena, n * member_bytes);
+    if (array == NULL)
+        (void)tt_builder_fail(&r->b, TT_ERR_NOMEM);
+    return array;
+}
+
+tt_val *tt__rewrite_vals(tt__rewrite *r, int64_t n)
+{
+    tt_val *array = tt__rewrite_array(r, n, sizeof *array);
+    for (int64_t i = 0; i < n && array != NULL; i++)
+        array[i] = TT_NONE;
+    return array;
+}
+
+static tt_status copy_leaf(tt__rewrite *r, int32_t v)
+{
+    return tt_is(r->kept[v]) ? TT_OK : tt__copy_leaf(&r->b, r->old, v, r->kept);
+}
+
+tt_status tt__rewrite_leaves(tt__rewrite *r)
+{
+    for (int32_t v = 0; v < r->old->n_values; v++)
+        if (r->old->value[v].node < 0)
+            TT_TRY(copy_leaf(r, v));
+    return TT_OK;
+}
+
+tt_status tt__rewrite_nodes(tt__rewrite *r, void *pass,
+                            tt_status (*do_node)(void *pass, int32_t n))
+{
+    for (int32_t v = 0; v < r->old->n_values; v++) {
+        const tt_value *value = &r->old->value[v];
+        if (value->node < 0)
+            TT_TRY(copy_leaf(r, v));
+        else if (value->slot == 0)
+            TT_TRY(do_node(pass, value->node));
+    }
+    return TT_OK;
+}
+
+void tt__rewrite_inputs(tt__rewrite *r, const tt_val *old, int n)
+{
+    for (int i = 0; i < n; i++)
+        r->in[i] = tt_is(old[i]) ? r->kept[old[i].id] : TT_NONE;
+}
+
+tt_status tt__rewrite_end(tt__rewrite *r, tt_status status, tt_graph **out)
+{
+    if (status == TT_OK)
+        status = tt_builder_take(&r->b, out);
+    tt_builder_fini(&r->b);
+    tt_arena_destroy(r->arena);
+    return status;
+}

@@ -15,7 +15,6 @@
 
 #include "ops/codec/fp8.h"
 
-#include "base/alloc.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "ops/shape/move.h"
@@ -28,15 +27,13 @@ enum { EVEN = 16, STEPS = 16, APART = 4 };
 static const double first_unit = 0x1p-6;
 
 typedef struct work {
-    const tt_graph *old;
-    tt_builder b;
+    tt__rewrite r;
     bool *is_weight; // per old value: fetched, and its products are changed
     int64_t *site;   // per old value: which site + 1; 0: none
     tt_val *rows, *turned; // per old value: quantized, once it is
     tt_val *before; // per old value: GELU's input, where fp8_pack does GELU
-    tt_val *kept;   // per old value: the same in the new graph
-    tt_val *in;     // room for one node's inputs
     tt_val *peak;   // per site
+    tt_val peaks;   // of all sites, once they are gathered
     int64_t n_sites;
     tt_val units, history;
 } work;
@@ -118,7 +115,7 @@ static void give_site(work *w, tt_val v)
 
 static void look(work *w)
 {
-    const tt_graph *g = w->old;
+    const tt_graph *g = w->r.old;
     for (int32_t n = 0; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];
         if (has_form(g, node) && !leads_to_loss(g, node) &&
@@ -135,7 +132,7 @@ static void look(work *w)
 // Whether nothing but products in 8 bits reads v.
 static bool is_only_quantized(const work *w, tt_val v)
 {
-    const tt_graph *g = w->old;
+    const tt_graph *g = w->r.old;
     for (int32_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->node[n].n_in; i++)
             if (g->node[n].in[i].id == v.id &&
@@ -160,10 +157,10 @@ static tt_status make_states(work *w)
         .kind = TT_INIT_CONST, .a = first_unit, .of = TT_NONE};
     const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
     w->units =
-        tt_state(&w->b, TT_ROLE_OPTIM, "fp8.units", TT_F32, &units, first);
+        tt_state(&w->r.b, TT_ROLE_OPTIM, "fp8.units", TT_F32, &units, first);
     w->history =
-        tt_state(&w->b, TT_ROLE_OPTIM, "fp8.history", TT_F32, &history, zero);
-    return w->b.status;
+        tt_state(&w->r.b, TT_ROLE_OPTIM, "fp8.history", TT_F32, &history, zero);
+    return w->r.b.status;
 }
 
 static int64_t unit_of(const work *w, tt_val v)
@@ -180,14 +177,14 @@ static tt_status fp8_pack(work *w, tt_val v, const tt_node *reader,
     const tt_fp8_pack_params params = {.to = is_gradient_of ? 1 : 0,
                                        .is_gelu = is_gelu,
                                        .site = unit_of(w, v)};
-    const tt_val x = is_gelu ? w->before[v.id] : w->kept[v.id];
+    const tt_val x = is_gelu ? w->before[v.id] : w->r.kept[v.id];
     if (tt_is(w->rows[v.id]))
         return TT_OK;
-    TT_TRY(tt__copy_aim(&w->b, is_gradient_of ? TT_BACKWARD : TT_FORWARD,
+    TT_TRY(tt__copy_aim(&w->r.b, is_gradient_of ? TT_BACKWARD : TT_FORWARD,
                         reader->stage, reader->origin));
-    (void)tt_call(&w->b, &tt_op_fp8_pack, &params, (tt_val[]){x, w->units}, 2,
+    (void)tt_call(&w->r.b, &tt_op_fp8_pack, &params, (tt_val[]){x, w->units}, 2,
                   out);
-    TT_TRY(w->b.status);
+    TT_TRY(w->r.b.status);
     w->rows[v.id] = out[TT_Q_ROWS];
     w->turned[v.id] = out[TT_Q_TURNED];
     w->peak[w->site[v.id] - 1] = out[TT_Q_PEAK];
@@ -203,20 +200,20 @@ static tt_status do_product(work *w, const tt_node *node)
                                          .b_site = unit_of(w, weight)};
     TT_TRY(fp8_pack(w, x, node, node->phase != TT_FORWARD));
     TT_TRY(fp8_pack(w, weight, node, false));
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
     const tt_val in[] = {
         w->rows[x.id],
         p->transpose_b ? w->rows[weight.id] : w->turned[weight.id], w->units,
-        has_bias ? w->kept[node->in[2].id] : TT_NONE};
-    const tt_val z =
-        tt_call(&w->b, &tt_op_matmul_fp8, &params, in, has_bias ? 4 : 3, NULL);
+        has_bias ? w->r.kept[node->in[2].id] : TT_NONE};
+    const tt_val z = tt_call(&w->r.b, &tt_op_matmul_fp8, &params, in,
+                             has_bias ? 4 : 3, NULL);
     if (p->activation == TT_ACT_GELU_TANH && is_only_quantized(w, node->out[0]))
         w->before[node->out[0].id] = z;
     else
-        w->kept[node->out[0].id] = tt_matmul_activate(&w->b, p, z);
+        w->r.kept[node->out[0].id] = tt_matmul_activate(&w->r.b, p, z);
     if (node->n_out > 1)
-        w->kept[node->out[1].id] = z;
-    return w->b.status;
+        w->r.kept[node->out[1].id] = z;
+    return w->r.b.status;
 }
 
 static tt_status do_gradient(work *w, const tt_node *node)
@@ -228,135 +225,90 @@ static tt_status do_gradient(work *w, const tt_node *node)
         .a_site = unit_of(w, a), .b_site = unit_of(w, b), .is_wide = true};
     TT_TRY(fp8_pack(w, node->in[0], node, false));
     TT_TRY(fp8_pack(w, node->in[1], node, true));
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
     const tt_val in[] = {w->turned[a.id], w->turned[b.id], w->units, TT_NONE,
-                         w->kept[node->in[2].id]};
-    w->kept[node->out[0].id] =
-        tt_call(&w->b, &tt_op_matmul_fp8, &params, in, TT_M8_LIKE + 1, NULL);
-    return w->b.status;
-}
-
-static tt_status copy_node(work *w, const tt_node *node)
-{
-    for (int i = 0; i < node->n_in; i++)
-        w->in[i] = tt_is(node->in[i]) ? w->kept[node->in[i].id] : TT_NONE;
-    return tt__copy_node(&w->b, w->old, node, w->in, node->n_in, w->kept);
+                         w->r.kept[node->in[2].id]};
+    w->r.kept[node->out[0].id] =
+        tt_call(&w->r.b, &tt_op_matmul_fp8, &params, in, TT_M8_LIKE + 1, NULL);
+    return w->r.b.status;
 }
 
 // Before the update: peaks of all micro-batches, which it reads.
 static tt_val gather_peaks(work *w)
 {
     const tt_concat_params along = {0};
-    if (tt__copy_aim(&w->b, TT_WEIGHT_GRAD, 0, "fp8") != TT_OK)
+    if (tt__copy_aim(&w->r.b, TT_WEIGHT_GRAD, 0, "fp8") != TT_OK)
         return TT_NONE;
     const tt_val all =
-        tt_call(&w->b, &tt_op_concat, &along, w->peak, (int)w->n_sites, NULL);
-    return tt_call(&w->b, &tt_op_largest, NULL, &all, 1, NULL);
+        tt_call(&w->r.b, &tt_op_concat, &along, w->peak, (int)w->n_sites, NULL);
+    return tt_call(&w->r.b, &tt_op_largest, NULL, &all, 1, NULL);
 }
 
 static tt_status update_units(work *w, tt_val peaks)
 {
     tt_val out[TT_MAX_OUT];
-    TT_TRY(tt__copy_aim(&w->b, TT_UPDATE, 0, "fp8"));
-    const tt_val skipped = tt_graph_output_find(w->old, "skipped");
+    TT_TRY(tt__copy_aim(&w->r.b, TT_UPDATE, 0, "fp8"));
+    const tt_val skipped = tt_graph_output_find(w->r.old, "skipped");
     const tt_val in[TT_U8S_N] = {
         [TT_U8S_HISTORY] = w->history,
         [TT_U8S_UNITS] = w->units,
         [TT_U8S_PEAKS] = peaks,
-        [TT_U8S_SKIP] = tt_is(skipped) ? w->kept[skipped.id]
-                                       : tt_scalar(&w->b, "skip", TT_U8)};
-    (void)tt_call(&w->b, &tt_op_fp8_units, NULL, in, TT_U8S_N, out);
-    tt_update(&w->b, w->history, out[0]);
-    tt_update(&w->b, w->units, out[1]);
-    return w->b.status;
+        [TT_U8S_SKIP] = tt_is(skipped) ? w->r.kept[skipped.id]
+                                       : tt_scalar(&w->r.b, "skip", TT_U8)};
+    (void)tt_call(&w->r.b, &tt_op_fp8_units, NULL, in, TT_U8S_N, out);
+    tt_update(&w->r.b, w->history, out[0]);
+    tt_update(&w->r.b, w->units, out[1]);
+    return w->r.b.status;
 }
 
-static tt_status do_node(work *w, const tt_node *node)
+static tt_status do_node(void *pass, int32_t n)
 {
+    work *w = pass;
+    const tt_node *node = &w->r.old->node[n];
+    if (node->phase == TT_UPDATE && !tt_is(w->peaks))
+        w->peaks = gather_peaks(w);
     if (is_product(w, node))
         return do_product(w, node);
     if (is_gradient(w, node))
         return do_gradient(w, node);
-    return copy_node(w, node);
+    tt__rewrite_inputs(&w->r, node->in, node->n_in);
+    return tt__copy_node(&w->r.b, w->r.old, node, w->r.in, node->n_in,
+                         w->r.kept);
 }
 
 static tt_status rewrite(work *w)
 {
-    const tt_graph *old = w->old;
-    tt_val peaks = TT_NONE;
+    TT_TRY(w->r.b.status);
+    if (w->r.old->mesh.n_axes != 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, "the graph is spread over ranks");
+    look(w);
+    if (w->n_sites == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "the model has no linear layer whose extents, and "
+                       "tokens in a micro-batch, are multiples of %d: use "
+                       "precision=bf16",
+                       EVEN);
     TT_TRY(make_states(w));
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_value *value = &old->value[v];
-        if (value->node < 0) {
-            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
-            continue;
-        }
-        const tt_node *node = &old->node[value->node];
-        if (value->slot == 0 && node->phase == TT_UPDATE && !tt_is(peaks))
-            peaks = gather_peaks(w);
-        if (value->slot == 0)
-            TT_TRY(do_node(w, node));
-    }
-    TT_TRY(update_units(w, tt_is(peaks) ? peaks : gather_peaks(w)));
-    return tt__copy_ends(&w->b, old, w->kept);
-}
-
-static tt_status allocate(work *w)
-{
-    int64_t widest = 1;
-    for (int32_t n = 0; n < w->old->n_nodes; n++)
-        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values + 1;
-    const int64_t bytes = (int64_t)sizeof(tt_val) * values;
-    w->is_weight = tt_alloc(values);
-    w->site = tt_alloc((int64_t)sizeof *w->site * values);
-    w->rows = tt_alloc(bytes);
-    w->turned = tt_alloc(bytes);
-    w->before = tt_alloc(bytes);
-    w->kept = tt_alloc(bytes);
-    w->peak = tt_alloc(bytes);
-    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->is_weight || !w->site || !w->rows || !w->turned || !w->before ||
-        !w->kept || !w->peak || !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory for products in 8 bits");
-    for (int64_t v = 0; v < values; v++)
-        w->rows[v] = w->turned[v] = w->before[v] = w->kept[v] = w->peak[v] =
-            TT_NONE;
-    return TT_OK;
+    TT_TRY(tt__rewrite_nodes(&w->r, w, do_node));
+    if (!tt_is(w->peaks))
+        w->peaks = gather_peaks(w);
+    TT_TRY(update_units(w, w->peaks));
+    return tt__copy_ends(&w->r.b, w->r.old, w->r.kept);
 }
 
 static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
 {
-    static const tt_grad_ops none = {0};
-    work w = {.old = in};
+    const int64_t values = in->n_values;
+    work w = {.peaks = TT_NONE};
     (void)params;
-    TT_TRY(tt_builder_init(&w.b, &none));
-    tt_status status =
-        in->mesh.n_axes == 0
-            ? allocate(&w)
-            : tt_fail(TT_ERR_UNSUPPORTED, "the graph is spread over ranks");
-    if (status == TT_OK) {
-        look(&w);
-        status = w.n_sites > 0
-                     ? rewrite(&w)
-                     : tt_fail(TT_ERR_ARG,
-                               "the model has no linear layer whose extents, "
-                               "and tokens in a micro-batch, are multiples of "
-                               "%d: use precision=bf16",
-                               EVEN);
-    }
-    if (status == TT_OK)
-        status = tt_builder_take(&w.b, out);
-    tt_builder_fini(&w.b);
-    tt_free(w.is_weight);
-    tt_free(w.site);
-    tt_free(w.rows);
-    tt_free(w.turned);
-    tt_free(w.before);
-    tt_free(w.kept);
-    tt_free(w.peak);
-    tt_free(w.in);
-    return status;
+    TT_TRY(tt__rewrite_begin(&w.r, in, 0));
+    w.is_weight = tt__rewrite_array(&w.r, values, sizeof *w.is_weight);
+    w.site = tt__rewrite_array(&w.r, values, sizeof *w.site);
+    w.rows = tt__rewrite_vals(&w.r, values);
+    w.turned = tt__rewrite_vals(&w.r, values);
+    w.before = tt__rewrite_vals(&w.r, values);
+    w.peak = tt__rewrite_vals(&w.r, values);
+    return tt__rewrite_end(&w.r, rewrite(&w), out);
 }
 
 const tt_pass_def tt_pass_fp8 = {

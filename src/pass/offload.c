@@ -15,30 +15,26 @@
 
 #include "pass/offload.h"
 
-#include "base/alloc.h"
 #include "ops/ops.h"
 #include "pass/copy.h"
 #include "pass/pass.h"
 #include "pass/recompute.h"
 
 typedef struct work {
-    const tt_graph *old;
-    tt_builder b;
+    tt__rewrite r;
     tt__cargos states, values;
     int32_t *root;     // per old value: the one whose memory it is
-    tt_val *kept;      // per old value: the same in the new graph
     tt_val *host;      // per old value: its copy on the host, or none
     tt_val *again;     // per old value: what came back, or none
-    tt_val *in;        // room for one node's inputs
     int32_t loaded[2]; // groups that were brought back: of states, of values
 } work;
 
 static tt_status move(work *w, const tt_op_def *op, tt_val from, int32_t old,
                       tt_val *to)
 {
-    *to = tt_call(&w->b, op, NULL, &from, 1, NULL);
-    TT_TRY(w->b.status);
-    tt__copy_places(&w->b, w->old, old, *to);
+    *to = tt_call(&w->r.b, op, NULL, &from, 1, NULL);
+    TT_TRY(w->r.b.status);
+    tt__copy_places(&w->r.b, w->r.old, old, *to);
     return TT_OK;
 }
 
@@ -53,8 +49,8 @@ static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
         const tt__cargo *x = &c->cargo[i];
         if (x->group < *loaded || x->group > group)
             continue;
-        TT_TRY(tt__copy_aim(&w->b, phase, node->stage,
-                            w->old->node[x->user].origin));
+        TT_TRY(tt__copy_aim(&w->r.b, phase, node->stage,
+                            w->r.old->node[x->user].origin));
         TT_TRY(move(w, &tt_op_reload, w->host[x->value], x->value,
                     &w->again[x->value]));
     }
@@ -68,7 +64,8 @@ static tt_status bring_for(work *w, const tt__cargos *c, int32_t *loaded,
 {
     for (int32_t i = 0; i < c->n; i++)
         if (c->cargo[i].user == n)
-            return bring(w, c, loaded, c->cargo[i].group + 1, &w->old->node[n]);
+            return bring(w, c, loaded, c->cargo[i].group + 1,
+                         &w->r.old->node[n]);
     return TT_OK;
 }
 
@@ -79,21 +76,21 @@ static tt_status read_back(work *w, tt_val v, const tt_node *reader,
                            tt_val *val_out)
 {
     const int32_t root = w->root[v.id];
-    *val_out = w->kept[v.id];
+    *val_out = w->r.kept[v.id];
     if (w->values.of[root] == 0)
         return TT_OK;
     if (!tt_is(w->again[v.id])) {
-        const tt_node *view = &w->old->node[w->old->value[v.id].node];
+        const tt_node *view = &w->r.old->node[w->r.old->value[v.id].node];
         tt_val in[2] = {TT_NONE, TT_NONE}, out[TT_MAX_OUT];
         TT_TRY(read_back(w, view->in[0], reader, &in[0]));
         if (view->n_in > 1) // for its shape
-            in[1] = w->kept[view->in[1].id];
-        TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD, reader->stage, view->origin));
-        (void)tt_call(&w->b, view->op, view->params, in, view->n_in, out);
-        TT_TRY(w->b.status);
+            in[1] = w->r.kept[view->in[1].id];
+        TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD, reader->stage, view->origin));
+        (void)tt_call(&w->r.b, view->op, view->params, in, view->n_in, out);
+        TT_TRY(w->r.b.status);
         for (int i = 0; i < view->n_out; i++) {
             w->again[view->out[i].id] = out[i];
-            tt__copy_places(&w->b, w->old, view->out[i].id, out[i]);
+            tt__copy_places(&w->r.b, w->r.old, view->out[i].id, out[i]);
         }
     }
     *val_out = w->again[v.id];
@@ -104,12 +101,12 @@ static tt_status read_inputs(work *w, const tt_node *node)
 {
     for (int i = 0; i < node->n_in; i++) {
         const tt_val v = node->in[i];
-        tt_val now = tt_is(v) ? w->kept[v.id] : TT_NONE;
+        tt_val now = tt_is(v) ? w->r.kept[v.id] : TT_NONE;
         if (tt_is(v) && tt__reads(node, i) && w->states.of[v.id] != 0)
             now = w->again[v.id];
         else if (tt_is(v) && tt__reads(node, i) && tt__is_backward(node))
             TT_TRY(read_back(w, v, node, &now));
-        w->in[i] = now;
+        w->r.in[i] = now;
     }
     return TT_OK;
 }
@@ -120,15 +117,15 @@ static tt_status write_outputs(work *w, const tt_node *node, const tt_val *out)
 {
     for (int i = 0; i < node->n_out; i++) {
         const int32_t v = node->out[i].id;
-        const tt_val state = w->old->value[v].updates;
-        w->kept[v] = out[i];
-        tt__copy_places(&w->b, w->old, v, out[i]);
+        const tt_val state = w->r.old->value[v].updates;
+        w->r.kept[v] = out[i];
+        tt__copy_places(&w->r.b, w->r.old, v, out[i]);
         if (tt_is(state) && w->states.of[state.id] == 0)
-            tt_update(&w->b, w->kept[state.id], out[i]);
+            tt_update(&w->r.b, w->r.kept[state.id], out[i]);
         if (w->values.of[v] != 0)
             TT_TRY(move(w, &tt_op_offload, out[i], v, &w->host[v]));
     }
-    return w->b.status;
+    return w->r.b.status;
 }
 
 // Stores the new versions of a group's states, after the last user of the group.
@@ -142,56 +139,42 @@ static tt_status store_states(work *w, int32_t n)
             group = c->cargo[i].group;
     for (int32_t i = 0; i < c->n; i++) {
         const tt__cargo *x = &c->cargo[i];
-        const tt_node *user = &w->old->node[x->user];
+        const tt_node *user = &w->r.old->node[x->user];
         if (x->group != group)
             continue;
-        TT_TRY(tt__copy_aim(&w->b, TT_UPDATE, user->stage, user->origin));
+        TT_TRY(tt__copy_aim(&w->r.b, TT_UPDATE, user->stage, user->origin));
         for (int o = 0; o < user->n_out; o++) {
             const int32_t v = user->out[o].id;
             tt_val stored;
-            if (w->old->value[v].updates.id != x->value)
+            if (w->r.old->value[v].updates.id != x->value)
                 continue;
-            TT_TRY(move(w, &tt_op_offload, w->kept[v], v, &stored));
-            tt_update(&w->b, w->kept[x->value], stored);
+            TT_TRY(move(w, &tt_op_offload, w->r.kept[v], v, &stored));
+            tt_update(&w->r.b, w->r.kept[x->value], stored);
         }
     }
-    return w->b.status;
+    return w->r.b.status;
 }
 
-static tt_status do_node(work *w, int32_t n)
+static tt_status do_node(void *pass, int32_t n)
 {
-    const tt_node *node = &w->old->node[n];
+    work *w = pass;
+    const tt_node *node = &w->r.old->node[n];
     tt_val out[TT_MAX_OUT];
     TT_TRY(bring_for(w, &w->states, &w->loaded[0], n));
     TT_TRY(bring_for(w, &w->values, &w->loaded[1], n));
     TT_TRY(read_inputs(w, node));
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
-    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
-    TT_TRY(w->b.status);
+    TT_TRY(tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
+    (void)tt_call(&w->r.b, node->op, node->params, w->r.in, node->n_in, out);
+    TT_TRY(w->r.b.status);
     TT_TRY(write_outputs(w, node, out));
     return store_states(w, n);
-}
-
-static tt_status rewrite(work *w)
-{
-    const tt_graph *old = w->old;
-    // Leaves first, in their order: some are read earlier than they were.
-    for (int32_t v = 0; v < old->n_values; v++)
-        if (old->value[v].node < 0) {
-            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
-            w->host[v] = w->kept[v];
-        }
-    for (int32_t v = 0; v < old->n_values; v++)
-        if (old->value[v].node >= 0 && old->value[v].slot == 0)
-            TT_TRY(do_node(w, old->value[v].node));
-    return tt__copy_ends(&w->b, old, w->kept);
 }
 
 // ---- the pass ------------------------------------------------------------
 
 static void find_roots(work *w)
 {
-    const tt_graph *g = w->old;
+    const tt_graph *g = w->r.old;
     for (int32_t v = 0; v < g->n_values; v++)
         w->root[v] = v;
     for (int32_t n = 0; n < g->n_nodes; n++)
@@ -201,65 +184,38 @@ static void find_roots(work *w)
                 w->root[g->node[n].out[i].id] = w->root[g->node[n].in[0].id];
 }
 
-static tt_status allocate(work *w)
+static tt_status rewrite(work *w, const tt_offload_params *p)
 {
-    int64_t widest = 1;
-    for (int32_t n = 0; n < w->old->n_nodes; n++)
-        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t n = w->old->n_values;
-    tt__cargos *const c[] = {&w->states, &w->values};
+    const tt_graph *old = w->r.old;
+    TT_TRY(w->r.b.status);
+    find_roots(w);
+    if (p->optimiser)
+        tt__cargo_states(old, &w->states);
+    if (p->activations)
+        tt__cargo_activations(old, w->root, &w->values);
+    // Leaves first, in their order: some are read earlier than they were.
+    TT_TRY(tt__rewrite_leaves(&w->r));
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (old->value[v].node < 0)
+            w->host[v] = w->r.kept[v];
+    TT_TRY(tt__rewrite_nodes(&w->r, w, do_node));
+    return tt__copy_ends(&w->r.b, old, w->r.kept);
+}
+
+static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+{
+    const int64_t n = in->n_values;
+    work w = {0};
+    TT_TRY(tt__rewrite_begin(&w.r, in, 0));
+    tt__cargos *const c[] = {&w.states, &w.values};
     for (int i = 0; i < 2; i++) {
-        c[i]->cargo = tt_alloc((int64_t)sizeof *c[i]->cargo * n);
-        c[i]->of = tt_alloc((int64_t)sizeof *c[i]->of * n);
-        if (!c[i]->cargo || !c[i]->of)
-            return tt_fail(TT_ERR_NOMEM, "no memory to offload");
+        c[i]->cargo = tt__rewrite_array(&w.r, n, sizeof *c[i]->cargo);
+        c[i]->of = tt__rewrite_array(&w.r, n, sizeof *c[i]->of);
     }
-    w->root = tt_alloc((int64_t)sizeof *w->root * n);
-    w->kept = tt_alloc((int64_t)sizeof *w->kept * n);
-    w->host = tt_alloc((int64_t)sizeof *w->host * n);
-    w->again = tt_alloc((int64_t)sizeof *w->again * n);
-    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->root || !w->kept || !w->host || !w->again || !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory to offload");
-    for (int64_t v = 0; v < n; v++)
-        w->kept[v] = w->host[v] = w->again[v] = TT_NONE;
-    return TT_OK;
-}
-
-static void release(work *w)
-{
-    tt_builder_fini(&w->b);
-    tt_free(w->states.cargo);
-    tt_free(w->states.of);
-    tt_free(w->values.cargo);
-    tt_free(w->values.of);
-    tt_free(w->root);
-    tt_free(w->kept);
-    tt_free(w->host);
-    tt_free(w->again);
-    tt_free(w->in);
-}
-
-static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
-{
-    static const tt_grad_ops none = {0};
-    const tt_offload_params *p = params_;
-    work w = {.old = in};
-    TT_TRY(tt_builder_init(&w.b, &none));
-    w.b.graph->mesh = in->mesh;
-    tt_status status = allocate(&w);
-    if (status == TT_OK) {
-        find_roots(&w);
-        if (p->optimiser)
-            tt__cargo_states(in, &w.states);
-        if (p->activations)
-            tt__cargo_activations(in, w.root, &w.values);
-        status = rewrite(&w);
-    }
-    if (status == TT_OK)
-        status = tt_builder_take(&w.b, out);
-    release(&w);
-    return status;
+    w.root = tt__rewrite_array(&w.r, n, sizeof *w.root);
+    w.host = tt__rewrite_vals(&w.r, n);
+    w.again = tt__rewrite_vals(&w.r, n);
+    return tt__rewrite_end(&w.r, rewrite(&w, params), out);
 }
 
 static const tt_opt options[] = {

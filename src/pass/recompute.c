@@ -18,7 +18,6 @@
 
 #include "pass/recompute.h"
 
-#include "base/alloc.h"
 #include "ops/arith.h"
 #include "ops/matmul.h"
 #include "pass/copy.h"
@@ -31,17 +30,14 @@ typedef struct params {
 } params;
 
 typedef struct work {
-    const tt_graph *old;
-    tt_builder b;
+    tt__rewrite r;
     bool *is_dropped; // per old value
-    tt_val *kept;     // per old value: the same in the new graph
     tt_val *again;    // per old value: its copy in the backward pass, or none
     bool *is_read;    // per old value: a state that a copy reads
     int32_t *gather;  // per old value: the old node for which it was gathered
                       // last in the backward pass, or -1
     tt_val *gathered; // likewise: and what came of it
     bool *is_needed;  // per old node: to be repeated now
-    tt_val *in;       // room for one node's inputs
     bool is_settled;  // updates of the forward pass were declared
 } work;
 
@@ -59,13 +55,13 @@ static int32_t mark_needed(work *w, int32_t last)
     int32_t first = last;
     w->is_needed[last] = true;
     for (int32_t n = last; n >= first; n--) {
-        const tt_node *node = &w->old->node[n];
+        const tt_node *node = &w->r.old->node[n];
         if (!w->is_needed[n] || tt__is_activation(node, w->is_dropped))
             continue;
         for (int i = 0; i < node->n_in; i++) {
             if (!tt__reads(node, i) || !is_missing(w, node->in[i]))
                 continue;
-            const int32_t from = w->old->value[node->in[i].id].node;
+            const int32_t from = w->r.old->value[node->in[i].id].node;
             w->is_needed[from] = true;
             first = from < first ? from : first;
         }
@@ -76,12 +72,12 @@ static int32_t mark_needed(work *w, int32_t last)
 static void read_again(work *w, const tt_node *node)
 {
     for (int i = 0; i < node->n_in; i++) {
-        w->in[i] = TT_NONE;
+        w->r.in[i] = TT_NONE;
         if (!tt_is(node->in[i]))
             continue;
         const int32_t v = node->in[i].id;
         const bool is_copy = tt__reads(node, i) && w->is_dropped[v];
-        w->in[i] = is_copy ? w->again[v] : w->kept[v];
+        w->r.in[i] = is_copy ? w->again[v] : w->r.kept[v];
         w->is_read[v] |= tt__reads(node, i);
     }
 }
@@ -91,18 +87,18 @@ static void read_again(work *w, const tt_node *node)
 static tt_val gathered_before(const work *w, const tt_node *node)
 {
     const int32_t of = node->in[0].id;
-    if (!tt__is_weight_gather(w->old, node) || w->gather[of] < 0)
+    if (!tt__is_weight_gather(w->r.old, node) || w->gather[of] < 0)
         return TT_NONE;
-    const tt_node *last = &w->old->node[w->gather[of]];
+    const tt_node *last = &w->r.old->node[w->gather[of]];
     return strcmp(last->origin, node->origin) == 0 ? w->gathered[of] : TT_NONE;
 }
 
 static void remember_gather(work *w, const tt_node *node, tt_val val)
 {
     const int32_t of = node->in[0].id;
-    if (!tt__is_weight_gather(w->old, node))
+    if (!tt__is_weight_gather(w->r.old, node))
         return;
-    w->gather[of] = (int32_t)(node - w->old->node);
+    w->gather[of] = (int32_t)(node - w->r.old->node);
     w->gathered[of] = val;
 }
 
@@ -110,23 +106,24 @@ static tt_status repeat(work *w, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
     const bool is_activation = tt__is_activation(node, w->is_dropped);
-    TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD, node->stage, node->origin));
     out[0] = gathered_before(w, node);
     if (tt_is(out[0])) {
         w->again[node->out[0].id] = out[0];
         return TT_OK;
     }
     if (is_activation) {
-        const tt_val z = w->kept[node->out[1].id];
-        out[0] = tt_matmul_activate(&w->b, node->params, z);
+        const tt_val z = w->r.kept[node->out[1].id];
+        out[0] = tt_matmul_activate(&w->r.b, node->params, z);
     } else {
         read_again(w, node);
-        (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
+        (void)tt_call(&w->r.b, node->op, node->params, w->r.in, node->n_in,
+                      out);
     }
-    TT_TRY(w->b.status);
+    TT_TRY(w->r.b.status);
     for (int i = 0; i < (is_activation ? 1 : node->n_out); i++) {
         w->again[node->out[i].id] = out[i];
-        tt__copy_places(&w->b, w->old, node->out[i].id, out[i]);
+        tt__copy_places(&w->r.b, w->r.old, node->out[i].id, out[i]);
     }
     remember_gather(w, node, out[0]);
     return TT_OK;
@@ -136,12 +133,12 @@ static tt_status require(work *w, tt_val v)
 {
     if (!is_missing(w, v))
         return TT_OK;
-    const int32_t last = w->old->value[v.id].node;
+    const int32_t last = w->r.old->value[v.id].node;
     for (int32_t n = mark_needed(w, last); n <= last; n++) {
         if (!w->is_needed[n])
             continue;
         w->is_needed[n] = false;
-        TT_TRY(repeat(w, &w->old->node[n]));
+        TT_TRY(repeat(w, &w->r.old->node[n]));
     }
     return TT_OK;
 }
@@ -151,28 +148,30 @@ static tt_status require(work *w, tt_val v)
 // A state that a copy reads changes only after it: the new version waits.
 static tt_status settle_updates(work *w)
 {
-    const tt_graph *old = w->old;
+    const tt_graph *old = w->r.old;
     w->is_settled = true;
     for (int32_t v = 0; v < old->n_values; v++) {
         const tt_val state = old->value[v].updates;
         if (!tt_is(state) || old->node[old->value[v].node].phase == TT_UPDATE)
             continue;
-        tt_val new = w->kept[v];
+        tt_val new = w->r.kept[v];
         if (w->is_read[state.id]) {
-            TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD,
+            TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD,
                                 old->node[old->value[v].node].stage,
                                 old->value[state.id].name));
-            new = tt_scale(&w->b, new, 1);
-            TT_TRY(w->b.status);
-            tt__copy_places(&w->b, w->old, v, new);
+            new = tt_scale(&w->r.b, new, 1);
+            TT_TRY(w->r.b.status);
+            tt__copy_places(&w->r.b, w->r.old, v, new);
         }
-        tt_update(&w->b, w->kept[state.id], new);
+        tt_update(&w->r.b, w->r.kept[state.id], new);
     }
-    return w->b.status;
+    return w->r.b.status;
 }
 
-static tt_status do_node(work *w, const tt_node *node)
+static tt_status do_node(void *pass, int32_t n)
 {
+    work *w = pass;
+    const tt_node *node = &w->r.old->node[n];
     tt_val out[TT_MAX_OUT];
     if (node->phase == TT_UPDATE && !w->is_settled)
         TT_TRY(settle_updates(w));
@@ -180,100 +179,61 @@ static tt_status do_node(work *w, const tt_node *node)
         if (tt__reads(node, i))
             TT_TRY(require(w, node->in[i]));
     for (int i = 0; i < node->n_in; i++) {
-        w->in[i] = TT_NONE;
+        w->r.in[i] = TT_NONE;
         if (!tt_is(node->in[i]))
             continue;
         const int32_t v = node->in[i].id;
-        w->in[i] =
+        w->r.in[i] =
             tt__is_backward(node) && tt__reads(node, i) && w->is_dropped[v]
                 ? w->again[v]
-                : w->kept[v];
+                : w->r.kept[v];
     }
     const bool can_reuse = node->phase == TT_BACKWARD;
     out[0] = can_reuse ? gathered_before(w, node) : TT_NONE;
     if (tt_is(out[0])) {
-        w->kept[node->out[0].id] = out[0];
+        w->r.kept[node->out[0].id] = out[0];
         return TT_OK;
     }
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
-    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
-    TT_TRY(w->b.status);
+    TT_TRY(tt__copy_aim(&w->r.b, node->phase, node->stage, node->origin));
+    (void)tt_call(&w->r.b, node->op, node->params, w->r.in, node->n_in, out);
+    TT_TRY(w->r.b.status);
     if (can_reuse)
         remember_gather(w, node, out[0]);
     for (int i = 0; i < node->n_out; i++) {
-        const tt_value *value = &w->old->value[node->out[i].id];
-        w->kept[node->out[i].id] = out[i];
-        tt__copy_places(&w->b, w->old, node->out[i].id, out[i]);
+        const tt_value *value = &w->r.old->value[node->out[i].id];
+        w->r.kept[node->out[i].id] = out[i];
+        tt__copy_places(&w->r.b, w->r.old, node->out[i].id, out[i]);
         if (node->phase == TT_UPDATE && tt_is(value->updates))
-            tt_update(&w->b, w->kept[value->updates.id], out[i]);
+            tt_update(&w->r.b, w->r.kept[value->updates.id], out[i]);
     }
     return TT_OK;
 }
 
-static tt_status rewrite(work *w)
+static tt_status rewrite(work *w, tt__recompute_mode mode)
 {
-    const tt_graph *old = w->old;
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_value *value = &old->value[v];
-        if (value->node < 0)
-            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
-        else if (value->slot == 0)
-            TT_TRY(do_node(w, &old->node[value->node]));
-    }
+    TT_TRY(w->r.b.status);
+    for (int32_t v = 0; v < w->r.old->n_values; v++)
+        w->gather[v] = -1;
+    TT_TRY(tt__recompute_pick(w->r.old, mode, w->is_dropped));
+    TT_TRY(tt__rewrite_nodes(&w->r, w, do_node));
     if (!w->is_settled)
         TT_TRY(settle_updates(w));
-    return tt__copy_ends(&w->b, old, w->kept);
-}
-
-static tt_status allocate(work *w)
-{
-    int64_t widest = 1;
-    for (int32_t n = 0; n < w->old->n_nodes; n++)
-        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values, nodes = w->old->n_nodes;
-    w->is_dropped = tt_alloc(values);
-    w->is_read = tt_alloc(values);
-    w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
-    w->again = tt_alloc((int64_t)sizeof *w->again * values);
-    w->gather = tt_alloc((int64_t)sizeof *w->gather * values);
-    w->gathered = tt_alloc((int64_t)sizeof *w->gathered * values);
-    w->is_needed = tt_alloc(nodes);
-    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->is_dropped || !w->is_read || !w->kept || !w->again || !w->gather ||
-        !w->gathered || !w->is_needed || !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory to recompute");
-    for (int64_t v = 0; v < values; v++) {
-        w->again[v] = TT_NONE;
-        w->gather[v] = -1;
-    }
-    return TT_OK;
+    return tt__copy_ends(&w->r.b, w->r.old, w->r.kept);
 }
 
 static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
 {
-    static const tt_grad_ops none = {0};
     const params *p = params_;
-    work w = {.old = in};
-    TT_TRY(tt_builder_init(&w.b, &none));
-    w.b.graph->mesh = in->mesh;
-    tt_status status = allocate(&w);
-    if (status == TT_OK)
-        status =
-            tt__recompute_pick(in, (tt__recompute_mode)p->mode, w.is_dropped);
-    if (status == TT_OK)
-        status = rewrite(&w);
-    if (status == TT_OK)
-        status = tt_builder_take(&w.b, out);
-    tt_builder_fini(&w.b);
-    tt_free(w.is_dropped);
-    tt_free(w.is_read);
-    tt_free(w.kept);
-    tt_free(w.again);
-    tt_free(w.gather);
-    tt_free(w.gathered);
-    tt_free(w.is_needed);
-    tt_free(w.in);
-    return status;
+    const int64_t values = in->n_values;
+    work w = {0};
+    TT_TRY(tt__rewrite_begin(&w.r, in, 0));
+    w.is_dropped = tt__rewrite_array(&w.r, values, sizeof *w.is_dropped);
+    w.is_read = tt__rewrite_array(&w.r, values, sizeof *w.is_read);
+    w.again = tt__rewrite_vals(&w.r, values);
+    w.gather = tt__rewrite_array(&w.r, values, sizeof *w.gather);
+    w.gathered = tt__rewrite_vals(&w.r, values);
+    w.is_needed = tt__rewrite_array(&w.r, in->n_nodes, sizeof *w.is_needed);
+    return tt__rewrite_end(&w.r, rewrite(&w, (tt__recompute_mode)p->mode), out);
 }
 
 static const tt_opt options[] = {

@@ -1,6 +1,7 @@
 // A chain keeps the order of list.h, whoever adds first; when a pass fails the graph is
 // what the one before it made.
 
+#include "base/alloc.h"
 #include "base/settings/settings.h"
 #include "job/job.h"
 #include "pass/chain.h"
@@ -97,6 +98,49 @@ TEST(a_chain_that_fails_leaves_the_last_good_graph)
     tt_str_fini(&before);
     tt_str_fini(&after);
     tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// ---- when memory ends ---------------------------------------------------
+
+// Applies a pass with memory that ends at each allocation in turn. Returns how many there
+// were.
+static int64_t starve(const tt_pass_def *pass, const void *params,
+                      const tt_graph *g)
+{
+    const int64_t alive = tt_alloc_live();
+    int64_t k = 1;
+    for (bool fails = true; fails; k++) {
+        tt_graph *made = NULL;
+        tt_alloc_fail_at(k);
+        const tt_status status = tt_pass_apply(pass, params, g, &made);
+        tt_alloc_fail_at(0);
+        tt_graph_destroy(made);
+        fails = status != TT_OK;
+        CHECK_MSG(!fails || status == TT_ERR_NOMEM, "%s, allocation %d: %s",
+                  pass->name, (int)k, tt_error_message());
+        CHECK_MSG(tt_alloc_live() == alive, "%s, allocation %d leaks",
+                  pass->name, (int)k);
+    }
+    return k;
+}
+
+TEST_SLOW(without_memory_every_pass_fails_and_leaves_nothing, 120)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(arena);
+    int n = 0, tried = 0;
+    const tt_pass_def *const *all = tt_pass_all(&n);
+    for (int i = 0; i < n; i++)
+        for (const char *const *o = all[i]->samples; o != NULL && *o; o++) {
+            void *params = tt_arena_alloc(arena, all[i]->params_bytes);
+            CHECK_OK(tt_opt_defaults(all[i]->options, params, arena));
+            CHECK_OK(tt_opt_parse(all[i]->options, params, *o, arena));
+            CHECK(starve(all[i], params, job->graph) > 10);
+            tried++;
+        }
+    CHECK(tried >= 4);
     tt_job_close(job);
     tt_arena_destroy(arena);
 }
