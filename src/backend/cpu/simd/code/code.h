@@ -82,6 +82,12 @@ typedef struct tt_simd_code_entropy {
     bool (*threelc_add)(const tt_simd_code_add *a);
 } tt_simd_code_entropy;
 
+// The same for qsgd.
+typedef struct tt_simd_code_qsgd {
+    int64_t (*encode)(const tt_simd_code_args *a);
+    bool (*add)(const tt_simd_code_add *a);
+} tt_simd_code_qsgd;
+
 // Numbers in 16 bits: bf16, or fp16.
 typedef struct tt_simd_narrow_args {
     int64_t n;

@@ -85,7 +85,7 @@ TT_INLINE uint8_t digit_of(code c, float scale, float by, float e,
         float v = e * by + 0.5f;
         v = v >= -127.0f ? v : -127.0f;
         v = v <= 127.0f ? v : 127.0f;
-        return (uint8_t)((int32_t)floorf(v) + 128);
+        return (uint8_t)(floor_of(v) + 128);
     }
     if (c == ONEBIT || c == SIGN)
         return e >= 0;

@@ -34,7 +34,7 @@ TT_INLINE float digits_of(const tt_simd_code_args *a, int64_t from, int64_t n,
         float v = e[i] * by + 0.5f;
         v = v >= -1.0f ? v : -1.0f;
         v = v <= 1.0f ? v : 1.0f;
-        digit[i] = (uint8_t)((int32_t)floorf(v) + 1);
+        digit[i] = (uint8_t)(floor_of(v) + 1);
     }
     if (left == NULL)
         return scale;

@@ -123,4 +123,19 @@ TT_INLINE float inverse(float by, float scale)
     return scale > 0 && is_finite(inv) && is_finite(scale) ? inv : 0;
 }
 
+// floorf of a number that an int32_t can have.
+#ifdef __SSE4_1__
+TT_INLINE int32_t floor_of(float x)
+{
+    return (int32_t)floorf(x);
+}
+#else
+// SSE2 cannot round down.
+TT_INLINE int32_t floor_of(float x)
+{
+    const int32_t whole = (int32_t)x;
+    return (float)whole > x ? whole - 1 : whole;
+}
+#endif
+
 #endif
