@@ -4,8 +4,8 @@
 // The numbers are gradients of a small GPT after a few steps (what a step of plain SGD
 // took from the weights), repeated to fill the tensor: codecs that pick large entries, or
 // make zeros short, depend on how gradients are spread. Each codec runs in turns with a
-// copy of the same tensor. With a residual where the codec needs one; the error is that
-// of the first step, before the residual makes it good.
+// copy of the same tensor. With a residual where the codec needs one, or where it is asked
+// for; the error is that of the first step, before the residual makes it good.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -25,6 +25,7 @@ enum { MOST_RUNS = 64, STEPS = 3 };
 typedef struct options {
     int64_t side, runs;
     const char *only, *device;
+    bool residual;
 } options;
 
 static const tt_opt table[] = {
@@ -34,6 +35,9 @@ static const tt_opt table[] = {
      offsetof(options, runs), NULL, 1, MOST_RUNS},
     {"only", "", "codecs whose name contains this", TT_OPT_STR,
      offsetof(options, only)},
+    {"residual", "false",
+     "feed back what is lost also where the codec does not need it",
+     TT_OPT_BOOL, offsetof(options, residual)},
     {"device", "cpu", "cpu or ref", TT_OPT_STR, offsetof(options, device)},
     {0},
 };
@@ -122,6 +126,12 @@ typedef struct result {
     bool feeds_back;
 } result;
 
+static bool feeds_back(const bench *m)
+{
+    return m->codec->needs_feedback ||
+           (m->o->residual && !m->codec->is_lossless);
+}
+
 static tt_val state_of(tt_builder *b, const tt_codec_state *s)
 {
     return tt_state(b, TT_ROLE_OPTIM, s->name, s->dtype, &s->shape, s->init);
@@ -160,7 +170,7 @@ static tt_status build(bench *m, tt_builder *b)
                    .common_seed = tt_scalar(b, "seed", TT_I64),
                    .step = tt_scalar(b, "step", TT_I64),
                    .peers = 1};
-    if (m->codec->needs_feedback)
+    if (feeds_back(m))
         c.residual =
             tt_state(b, TT_ROLE_OPTIM, "residual", TT_F32, &shape, zero);
     TT_TRY(tt_codec_states(m->codec, m->params, &type, state, &n));
@@ -267,8 +277,7 @@ static tt_status look(bench *m, float *room, result *r)
 static tt_status measure(bench *m, float *room, result *r)
 {
     double encode[MOST_RUNS], decode[MOST_RUNS], copy[MOST_RUNS], e, d;
-    *r = (result){.name = m->codec->name,
-                  .feeds_back = m->codec->needs_feedback};
+    *r = (result){.name = m->codec->name, .feeds_back = feeds_back(m)};
     TT_TRY(run_once(m, 0, &e, &d));
     TT_TRY(look(m, room, r));
     for (int64_t i = 0; i < m->o->runs; i++) {

@@ -33,6 +33,13 @@ static const tt_sample samples[] = {
     {0},
 };
 
+static const tt_sample samples_sum[] = {
+    {"", {"c3", "f a:7 b:11"}, 154},
+    {"block=40", {"c2", "f a:37 b:9"}, 666},
+    {"block=16", {"c300", "f a:33"}, 66}, // more votes than a byte counts
+    {0},
+};
+
 const tt_op_def tt_op_sign_encode = {
     .name = "sign_encode",
     .doc = "Signs and a size per block; a sum is a vote.",
@@ -55,5 +62,5 @@ const tt_op_def tt_op_sign_sum = {
     .infer = tt__packet_infer_sum,
     .cost = tt_cost_each,
     .flops_each = 2,
-    .samples = tt__code_sum_samples,
+    .samples = samples_sum,
 };

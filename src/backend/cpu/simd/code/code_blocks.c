@@ -295,30 +295,61 @@ static void add(code c, const tt_simd_code_add *a)
     }
 }
 
+// Adds the signs of one body to what was counted, eight bits of a byte for eight parts of
+// the block (codes.h).
+TT_INLINE void count_signs(const unsigned char *bytes, int64_t n,
+                           uint8_t *count)
+{
+    const int64_t m = (n + 7) / 8;
+    for (int k = 0; k < 8; k++) {
+        uint8_t *part = count + k * m;
+        const int64_t end = min_i64(m, n - k * m);
+#pragma omp simd
+        for (int64_t j = 0; j < end; j++)
+            part[j] = (uint8_t)(part[j] + (bytes[j] >> k & 1));
+    }
+}
+
+// Counts of peers from `first` on, as many as a byte can count: their plus votes less
+// their minus votes are added to `votes`.
+static void vote_some(const tt_simd_code_vote *a, int64_t b, int64_t first,
+                      int64_t peers, int32_t *votes)
+{
+    uint8_t count[MOST] = {0};
+    const int64_t blocks = tt__simd_blocks(a->n, a->block);
+    const int64_t n = min_i64(a->block, a->n - b * a->block);
+    const int64_t from = 4 * blocks + b * ((a->block + 7) / 8);
+    for (int64_t p = first; p < first + peers; p++)
+        count_signs(a->body + p * a->stride + from, n, count);
+    const int32_t all = (int32_t)peers;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        votes[i] = (first == 0 ? 0 : votes[i]) + 2 * (int32_t)count[i] - all;
+}
+
 // The sum of scales where most signs are plus, minus it where most are minus.
 static void vote(const tt_simd_code_vote *a)
 {
     const int64_t blocks = tt__simd_blocks(a->n, a->block);
-    const int64_t each = (a->block + 7) / 8;
 #pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
     for (int64_t b = 0; b < blocks; b++) {
-        uint8_t digit[MOST];
-        int32_t votes[MOST] = {0};
+        int32_t votes[MOST];
         const int64_t n = min_i64(a->block, a->n - b * a->block);
-        float sum = 0;
+        float sum = 0, *y = a->y + b * a->block;
         for (int64_t p = 0; p < a->peers; p++) {
-            const unsigned char *body = a->body + p * a->stride;
             float scale;
-            memcpy(&scale, body + 4 * b, sizeof scale);
+            memcpy(&scale, a->body + p * a->stride + 4 * b, sizeof scale);
             scale = float_of(bits_of(scale) & 0x7fffffffu);
             sum = p == 0 ? scale : sum + scale;
-            unpack(8, 2, body + 4 * blocks + b * each, n, digit);
-            for (int64_t i = 0; i < n; i++)
-                votes[i] += 2 * digit[i] - 1;
         }
-        for (int64_t i = 0; i < n; i++)
-            a->y[b * a->block + i] =
-                sum * (float)((votes[i] > 0) - (votes[i] < 0));
+        for (int64_t p = 0; p < a->peers; p += UINT8_MAX)
+            vote_some(a, b, p, min_i64(UINT8_MAX, a->peers - p), votes);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            const int32_t sign =
+                (votes[i] > 0 ? 1 : 0) - (votes[i] < 0 ? 1 : 0);
+            y[i] = sum * (float)sign;
+        }
     }
 }
 
