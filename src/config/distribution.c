@@ -96,6 +96,14 @@ static const tt_opt loss[] = {
     {0},
 };
 
+static const tt_opt trial[] = {
+    {"pace", "",
+     "speeds of the ranks, as 1,1,0.5: each row takes its modelled seconds "
+     "divided by that, mostly asleep; for trials on few cores",
+     TT_OPT_STR, AT(pace)},
+    {0},
+};
+
 static const tt_opt comm[] = {
     {"deadline", "30", "seconds without a sign of life of a rank", TT_OPT_F64,
      AT(deadline), NULL, 0.1, 1e6},
@@ -110,7 +118,7 @@ static const tt_opt comm[] = {
 
 const tt_section tt_distribution_sections[] = {
     {"", top},      {"mesh", mesh}, {"layout", layout}, {"pipe", pipe},
-    {"comm", comm}, {"loss", loss}, {NULL, NULL},
+    {"comm", comm}, {"loss", loss}, {"trial", trial},   {NULL, NULL},
 };
 
 bool tt_distribution_has(const char *key)

@@ -1,6 +1,6 @@
 // distribution - the settings that say on how many ranks a job runs, who holds
 // what, how they communicate, and with which instructions they compute: mesh.*
-// layout.* zero collective transport comm.* loss.* isa
+// layout.* pipe.* zero collective transport comm.* loss.* trial.* isa
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
 // on under others.
@@ -86,9 +86,10 @@ typedef struct tt_distribution {
     const char *pipe_cut;      // names of layers, or "auto"
     const char *pipe_schedule; // name of a schedule or of a file, or "auto"
     const char *collective;
-    int transport;  // tt_transport
-    int isa;        // tt_isa
-    int64_t chunks; // loss.chunks; 0: as few as fit
+    int transport;    // tt_transport
+    int isa;          // tt_isa
+    int64_t chunks;   // loss.chunks; 0: as few as fit
+    const char *pace; // trial.pace; "": none
     // comm.*
     double deadline;
     double slow_rate, slow_latency;

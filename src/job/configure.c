@@ -13,6 +13,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
+#include "config/pace.h"
 #include "job/device.h"
 #include "job/exact.h"
 #include "job/job.h"
@@ -133,6 +134,9 @@ static tt_status set_ranks(tt_job *job, const tt_peers *peers)
     TT_TRY(tt_grid_make(&job->distribution, peers != NULL ? peers->size : 0,
                         job->model->layout, job->arena, &job->grid));
     job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
+    if (tt_pace_is_set(job->distribution.pace))
+        return tt_pace_speed(job->distribution.pace, job->peers.size, 0,
+                             &(double){0});
     return TT_OK;
 }
 

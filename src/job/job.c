@@ -19,8 +19,10 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "config/pace.h"
 #include "job/ahead.h"
 #include "job/feed.h"
+#include "plan/seconds.h"
 #include "weights/weights.h"
 
 #include <string.h>
@@ -83,6 +85,26 @@ static tt_status make_inputs(tt_job *job)
                : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
 }
 
+// The modelled seconds of this rank's segments, at the speed that it shall have.
+static tt_status make_pace(tt_job *job)
+{
+    const tt_plan *plan = job->plan;
+    double speed = 1;
+    double *pace = NULL;
+    if (!tt_pace_is_set(job->distribution.pace))
+        return TT_OK;
+    TT_TRY(tt_pace_speed(job->distribution.pace, job->peers.size,
+                         job->peers.rank, &speed));
+    pace = tt_arena_alloc(job->arena,
+                          (plan->n_segments + 1) * (int64_t)sizeof(*pace));
+    if (pace == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < plan->n_segments; i++)
+        pace[i] = tt_plan_seconds(plan, i) / speed;
+    job->pace = pace;
+    return TT_OK;
+}
+
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
 {
     tt_exec_options own = {0};
@@ -99,6 +121,9 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
         own.wire = tt_comm_wire_of(job->peers.wire);
     TT_TRY(tt_job_plan(job));
     TT_TRY(tt_job_check_fit(job));
+    TT_TRY(make_pace(job));
+    own.rows = job->pipe != NULL;
+    own.pace = job->pace;
     TT_TRY(tt_exec_create(job->plan, job->backend, &own, &job->exec));
     TT_TRY(make_inputs(job));
     job->step = 0;

@@ -58,6 +58,7 @@ typedef struct tt_job {
     int64_t chunks; // of the loss; after tt_job_plan
     bool in_order;  // its collectives: ranks' plans would differ otherwise
     tt_exec *exec;
+    const double *pace; // per segment, from tt_job_start; NULL: no trial.pace
     tt_tensors tensors; // all states; after tt_job_plan
     void *x, *y;        // this rank's part of one micro-batch on the host
     void *stop;         // of every sample of it: this rank wants to stop
