@@ -1,13 +1,16 @@
-// queue - a second queue of work on a device, for the wire: collectives overlap with
-// the steps.
+// queue - queues of work on a device, for the wire: what ranks exchange overlaps with the
+// steps.
 //
-// Work in one queue is done in order. The two queues know of each other only by events
-// (CUDA's streams and events): one notes an event, the other follows it.
+// Work in one queue is done in order. Queues know of each other only by events (CUDA's
+// streams and events): one notes an event, the other follows it.
 //
 //   steps   grad A | note 0 | grad B ..................... | follow 1 | update A
 //   wire    follow 0 | pack A | copy to host ... copy back | note 1
 //
-// The executor's thread owns the steps' queue, and the wire's thread the wire's.
+// Collectives go through the wire's queue, one after another. What a pipeline's stage
+// sends and receives has a queue for each direction, so that it waits for neither.
+//
+// The executor's thread owns the steps' queue, and the wire's thread all others.
 // Nothing here waits for the device.
 
 #ifndef TT_BACKEND_QUEUE_H
@@ -18,10 +21,16 @@
 
 typedef struct tt_backend tt_backend;
 
-typedef enum tt_queue { TT_QUEUE_STEPS, TT_QUEUE_WIRE } tt_queue;
+typedef enum tt_queue {
+    TT_QUEUE_STEPS,
+    TT_QUEUE_WIRE,
+    TT_QUEUE_OUT,
+    TT_QUEUE_IN,
+    TT_N_QUEUES,
+} tt_queue;
 
 typedef struct tt_queue_def {
-    // From now on there are events 0 .. n - 1. While neither queue is in use.
+    // From now on there are events 0 .. n - 1. While no queue is in use.
     tt_status (*events)(tt_backend *backend, int64_t n);
     // Pins memory of the host until the device is closed, so that copies are fast.
     // Where this fails, copies work and are slow.

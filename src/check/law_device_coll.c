@@ -158,8 +158,8 @@ static tt_status work(subject *s, end *e, int32_t rank)
     TT_TRY(tt_memory_write(e->backend, e->in, e->host, bytes));
     TT_TRY(tt_memory_write(e->backend, e->out, e->host + bytes, bytes));
     TT_TRY(tt_memory_wait(e->backend));
-    TT_TRY(
-        s->device->device_comm->open(e->backend, s->id, s->n, rank, &e->comm));
+    TT_TRY(s->device->device_comm->open(e->backend, s->id, s->n, rank, false,
+                                        &e->comm));
     TT_TRY(wait_idle(e));
     TT_TRY(run_call(s, e, rank));
     TT_TRY(tt_memory_read(e->backend, e->host, e->out, bytes));

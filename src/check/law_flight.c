@@ -333,7 +333,7 @@ static void check_config(tt_law_report *r, const tt_small *small,
 
 // The first model of the table is run in every configuration, each other model in a
 // third of them. Batch norm is not combined with micro-batches: the statistics of very
-// small batches magnify rounding too much to compare. Devices do not run stages.
+// small batches magnify rounding too much to compare.
 static tt_status check(tt_law_report *r, const tt_small *small,
                        const char *name)
 {
@@ -363,12 +363,10 @@ static tt_status check(tt_law_report *r, const tt_small *small,
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = small->index;
-    const bool is_host = tt_rank_threads_device(r->device)->memory == NULL;
     for (int i = 0; i < N; i++)
         if ((k == 0 || i % 3 == k % 3) &&
             !(small->needs_batch && configs[i].n_micro > 1) &&
-            (small->tensor != NULL || configs[i].n_tensor == 1) &&
-            (is_host || configs[i].n_pipe == 0))
+            (small->tensor != NULL || configs[i].n_tensor == 1))
             check_config(r, small, name, &configs[i]);
     return TT_OK;
 }

@@ -29,6 +29,13 @@ static uint64_t taking_part(uint64_t in, uint64_t out)
     return in == 0 || out == 0 ? 0 : in | out;
 }
 
+uint64_t tt_traffic_at(const tt_graph *g, const tt_node *node)
+{
+    const tt_comm_params *p = node->params;
+    return taking_part(g->value[node->in[0].id].type.place[p->axis].at,
+                       g->value[node->out[0].id].type.place[p->axis].at);
+}
+
 tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
 {
     const tt_graph *g = plan->graph;
@@ -46,8 +53,7 @@ tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
-    x.at =
-        taking_part(x.in_type->place[x.axis].at, x.out_type->place[x.axis].at);
+    x.at = tt_traffic_at(g, node);
     x.fold.type = num_of(x.in_type->dtype);
     x.count = step->moved_bytes / tt_num_bytes(x.fold.type);
     x.in_bytes = step->moved_bytes;

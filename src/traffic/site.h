@@ -67,6 +67,8 @@ typedef struct tt_traffic_site {
 enum { TT_TRAFFIC_TAGS = 32000 }; // tags that every transport has
 
 tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t step);
+// The coordinates that take part in a node, as every rank sees it; 0: all of the axis.
+uint64_t tt_traffic_at(const tt_graph *g, const tt_node *node);
 // All members of a joined flight as one; of a piece, that piece. The gaps between
 // members are summed too, and nobody reads them.
 tt_traffic_site tt_traffic_site_joined(const tt_plan *plan,

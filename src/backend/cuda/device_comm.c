@@ -31,14 +31,14 @@ static tt_status make_id(tt_backend *backend,
 
 static tt_status open(tt_backend *backend,
                       const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
-                      int32_t me, tt_device_comm **links_out)
+                      int32_t me, bool is_apart, tt_device_comm **links_out)
 {
     tt_device_comm *links = tt_alloc(sizeof *links);
     if (links == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for links");
     links->device = tt__cuda_of(backend);
     const tt_status status = status_of(links->device->api->wire.nccl_open(
-        links->device->cuda, id, n, me, &links->nccl));
+        links->device->cuda, id, n, me, is_apart, &links->nccl));
     if (status != TT_OK) {
         tt_free(links);
         return status;
@@ -58,6 +58,11 @@ static tt_status run(tt_device_comm *links, const tt_device_coll *call, int n)
     return status_of(links->device->api->wire.nccl_run(links->nccl, call, n));
 }
 
+static tt_status note(tt_device_comm *links, int64_t event)
+{
+    return status_of(links->device->api->wire.nccl_note(links->nccl, event));
+}
+
 static void close(tt_device_comm *links, bool is_broken)
 {
     if (links == NULL)
@@ -75,5 +80,6 @@ const tt_device_comm_def tt__cuda_device_comm = {
     .open = open,
     .is_busy = is_busy,
     .run = run,
+    .note = note,
     .close = close,
 };

@@ -27,7 +27,8 @@
 //   wire_carrier   its memory, and calls of the host
 //   wire_ops       each way of communicating, over messages and collectives
 //   wire_stage     operands of a device, by way of the host's memory
-//   wire_device_*  operands of devices that reach each other (NCCL)
+//   wire_device_moves          moves of a device's operands, in phases
+//   wire_device_comm, _ops     operands of devices that reach each other (NCCL)
 //
 // With a device there are two events per flight: its operands are ready (noted in the
 // queue of steps, followed by the wire's queue), and its results have landed (the other
@@ -61,11 +62,11 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
     tt_status status = TT_OK;
     if (backend->def->memory != NULL) {
         bound->device = backend;
-        for (int32_t j = 0; j < bound->n_jobs; j++)
-            bound->job[j].is_move = false; // staged one after another
-        status = tt__wire_stage_bind(&w->carrier, plan, backend);
+        status = tt__device_groups_bind(w, bound);
         if (status == TT_OK)
-            status = tt__device_groups_bind(w, bound);
+            status = tt__wire_stage_bind(&w->carrier, bound);
+        if (status != TT_OK && bound->is_linked)
+            tt__device_groups_unbind(w, backend);
     }
     if (status != TT_OK) {
         tt__wire_plan_free(bound);
@@ -114,7 +115,7 @@ static tt_status begin(void *ctx, void *bound, int32_t flight,
     }
     if (plan->device != NULL)
         TT_TRY(plan->device->def->queue->note(plan->device, TT_QUEUE_STEPS,
-                                              tt__wire_stage_ready(flight)));
+                                              tt__wire_stage_ready(job)));
     job->number = w->n_flights++;
     job->micro = order->micro;
     return tt__wire_job_post(w, job);
@@ -153,7 +154,7 @@ static tt_status finish(void *ctx, void *bound, int32_t flight,
         TT_TRY(tt__wire_job_wait(w, job, &busy));
         if (plan->device != NULL)
             TT_TRY(plan->device->def->queue->follow(
-                plan->device, TT_QUEUE_STEPS, tt__wire_stage_landed(flight)));
+                plan->device, TT_QUEUE_STEPS, tt__wire_stage_landed(job)));
         const double waited = tt_clock_seconds() - start;
         w->exposed += busy;
         if (w->is_tracing)

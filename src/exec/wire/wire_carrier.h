@@ -14,17 +14,26 @@ typedef struct tt__wire_stage {
     int64_t bytes; // of a half
     int turn;      // which half is next
     void *kept;    // earlier memory that a device may still know, linked
+    char *moves;   // for moves: each has room of its own
+    int64_t moves_bytes;
+    const void *moved; // the bound plan whose moves lie there
 } tt__wire_stage;
 
-// A group of devices, one per rank, that do collectives by themselves (NCCL). Groups
-// are found by their members, so two plans on the same mesh share them.
+// A group of devices, one per rank, that do collectives by themselves (NCCL): those at
+// some coordinates of an axis. Every rank knows of all of them, its own or not, so that
+// ranks make them together. Two plans on the same mesh share them.
 typedef struct tt__device_group {
-    tt_device_comm *links;
+    int32_t size[TT_MAX_AXES]; // of the mesh
+    int32_t axis;
+    uint64_t at;  // coordinates; 0: all of the axis
+    int32_t from; // of moves: who sends; -1: collectives
+    // Of this rank's:
+    tt_device_comm *links; // NULL: this rank is in none
     int32_t n;
     int32_t *member; // ranks
 } tt__device_group;
 
-enum { TT__DEVICE_GROUPS = 16 };
+enum { TT__DEVICE_GROUPS = 256 };
 
 // All groups of this rank. `n_bound` counts the plans that use them: the last plan to
 // go closes them. `n_calls` counts calls of any group; ranks compare it to find the

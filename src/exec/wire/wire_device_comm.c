@@ -11,8 +11,9 @@
 // `comm.deadline` does it act: all ranks tell each other, over the host, how many
 // calls they have made, and one that has made fewer is named (roll_call).
 //
-//   bind   one group per axis of the mesh with more than one rank. The first member
-//          makes an id, an all-gather over the host's transport spreads the ids
+//   bind   one group for the coordinates of each axis that exchange something, and one
+//          for each pair and direction of moves. The first member makes an id, an
+//          all-gather over the host's transport spreads the ids
 //   run    calls of one operator are handed over together; wait until they are queued
 //   wait   for the event `landed`. The deadline for peers starts when this device has
 //          reached the flight, not before: until then the device is busy with steps
@@ -22,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "exec/wire/wire_state.h"
+#include "ops/ops.h"
 
 #include <string.h>
 #include <time.h>
@@ -106,9 +108,13 @@ static tt_status look_around(tt__carrier *c, const tt__device_group *link,
     return tt_fail_context(status, "%s", def_of(c)->name);
 }
 
-static void nap(int64_t turn)
+// Moves go on meanwhile.
+static void nap(const tt__carrier *c, int64_t turn)
 {
     const struct timespec rest = {.tv_nsec = 20000};
+    if (c->comm->meanwhile != NULL &&
+        c->comm->meanwhile(c->comm->meanwhile_user))
+        return;
     if (turn >= SPINS)
         (void)nanosleep(&rest, NULL);
 }
@@ -131,7 +137,7 @@ static tt_status stay_until_idle(tt__carrier *c, const tt__device_group *link)
         if (!is_busy)
             return TT_OK;
         TT_TRY(look_around(c, link, start));
-        nap(turn);
+        nap(c, turn);
     }
 }
 
@@ -144,7 +150,7 @@ static tt_status wait_idle(tt__carrier *c, const tt__device_group *link)
 }
 
 // The deadline of peers begins when this device has reached the flight.
-static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
+static tt_status stay_until_landed(tt__carrier *c, const tt__wire_job *job)
 {
     tt_backend *backend = c->links.backend;
     const tt_queue_def *queue = backend->def->queue;
@@ -152,15 +158,15 @@ static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
     bool is_ready = false, is_over = false, is_busy = false;
     for (int64_t turn = 0;; turn++) {
         const double now = tt_clock_seconds();
-        TT_TRY(
-            queue->is_over(backend, tt__wire_stage_landed(flight), &is_over));
+        TT_TRY(queue->is_over(backend, tt__wire_stage_landed(job), &is_over));
         if (is_over)
             return TT_OK;
         for (int32_t i = 0; i < c->links.n; i++)
-            TT_TRY(state_of(c, &c->links.link[i], &is_busy));
+            if (c->links.link[i].links != NULL)
+                TT_TRY(state_of(c, &c->links.link[i], &is_busy));
         if (!is_ready) {
-            TT_TRY(queue->is_over(backend, tt__wire_stage_ready(flight),
-                                  &is_ready));
+            TT_TRY(
+                queue->is_over(backend, tt__wire_stage_ready(job), &is_ready));
             if (is_ready)
                 since = now;
             else if (now - since > most)
@@ -171,33 +177,55 @@ static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
         }
         if (is_ready)
             TT_TRY(look_around(c, c->links.used, since));
-        nap(turn);
+        nap(c, turn);
     }
 }
 
-tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight)
+tt_status tt__device_groups_wait(tt__carrier *c, const tt__wire_job *job)
 {
-    const tt_status status = stay_until_landed(c, flight);
+    const tt_status status = stay_until_landed(c, job);
     (void)tt_comm_idle(c->comm, 0);
     return status;
 }
 
 // ---- groups --------------------------------------------------------------
 
-// The group of the plan's rank along an axis.
-static const tt__device_group *find(const tt__carrier *c, const tt_plan *plan,
-                                    int32_t axis)
+// The coordinates that take part in an operator, and who sends: the same on all ranks.
+static tt__device_group describe(const tt_graph *g, const tt_op_def *op,
+                                 const tt_comm_params *p, uint64_t at)
 {
-    const tt_mesh *mesh = &plan->graph->mesh;
+    const tt_mesh *mesh = &g->mesh;
+    tt__device_group group = {.axis = (int32_t)p->axis, .from = -1, .at = at};
+    for (int a = 0; a < mesh->n_axes; a++)
+        group.size[a] = mesh->axis[a].size;
+    if (op == &tt_op_move) {
+        group.from = (int32_t)p->from_coord;
+        group.at = (uint64_t)1 << p->from_coord | (uint64_t)1 << p->to_coord;
+    }
+    return group;
+}
+
+static bool has(const tt__device_group *group, int32_t coord)
+{
+    return group->at == 0 || (group->at >> coord & 1) != 0;
+}
+
+// Whether anybody has a peer in it.
+static bool has_peers(const tt__device_group *group)
+{
+    return group->at == 0 ? group->size[group->axis] > 1
+                          : (group->at & (group->at - 1)) != 0;
+}
+
+static const tt__device_group *find(const tt__carrier *c,
+                                    const tt__device_group *wanted)
+{
     for (int32_t i = 0; i < c->links.n; i++) {
-        const tt__device_group *link = &c->links.link[i];
-        int32_t same = 0;
-        while (same < link->n && same < mesh->axis[axis].size &&
-               link->member[same] ==
-                   tt_mesh_rank_at(mesh, plan->rank, axis, same))
-            same++;
-        if (same == link->n && same == mesh->axis[axis].size)
-            return link;
+        const tt__device_group *group = &c->links.link[i];
+        if (group->axis == wanted->axis && group->at == wanted->at &&
+            group->from == wanted->from &&
+            memcmp(group->size, wanted->size, sizeof wanted->size) == 0)
+            return group;
     }
     return NULL;
 }
@@ -219,45 +247,86 @@ static tt_status share_ids(tt_comm_wire *w, bool is_first, unsigned char *id)
     return tt_comm_wire_call(w, "groups of devices", &call);
 }
 
-// Makes the group of this rank along an axis, unless an earlier plan has made it. Every
-// rank is in exactly one group per axis, so all ranks come here together.
-static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
+// Who is in it; of a pair the sender comes first. Sets n and member.
+static tt_status list_members(const tt_plan *plan, tt__device_group *group,
+                              int32_t *me_out)
+{
+    const tt_mesh *mesh = &plan->graph->mesh;
+    const int32_t size = mesh->axis[group->axis].size;
+    const int32_t first = group->from < 0 ? 0 : group->from;
+    const int32_t mine = tt_mesh_coord(mesh, plan->rank, group->axis);
+    group->member = tt_alloc(size * (int64_t)sizeof(int32_t));
+    if (group->member == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a group of devices");
+    for (int32_t i = 0; i < size; i++) {
+        const int32_t coord = (first + i) % size;
+        if (coord == mine)
+            *me_out = group->n;
+        if (has(group, coord))
+            group->member[group->n++] =
+                tt_mesh_rank_at(mesh, plan->rank, group->axis, coord);
+    }
+    return TT_OK;
+}
+
+static tt_status open_group(tt__carrier *c, const unsigned char *id, int32_t me,
+                            tt__device_group *group)
+{
+    TT_TRY(def_of(c)->open(c->links.backend,
+                           id + group->member[0] * (int64_t)TT_DEVICE_COMM_ID,
+                           group->n, me, group->from >= 0, &group->links));
+    return wait_idle(c, group);
+}
+
+// Makes a group, unless an earlier plan has made it. All ranks come here together, for
+// the same groups in the same order; who is in none of them only hands ids on.
+static tt_status join(tt_comm_wire *w, const tt_plan *plan,
+                      const tt__device_group *wanted)
 {
     tt__carrier *c = &w->carrier;
-    const tt_mesh *mesh = &plan->graph->mesh;
-    const int32_t n = mesh->axis[axis].size;
-    const int32_t me = tt_mesh_coord(mesh, plan->rank, axis);
-    if (find(c, plan, axis) != NULL)
+    tt__device_group group = *wanted;
+    int32_t me = -1;
+    if (find(c, wanted) != NULL)
         return TT_OK;
     if (c->links.n == TT__DEVICE_GROUPS)
         return tt_fail(TT_ERR_UNSUPPORTED, "more than %d groups of devices",
                        TT__DEVICE_GROUPS);
-    tt__device_group link = {.n = n,
-                             .member = tt_alloc(n * (int64_t)sizeof(int32_t))};
+    const bool is_in =
+        has(&group, tt_mesh_coord(&plan->graph->mesh, plan->rank, group.axis));
     unsigned char *id = tt_alloc(c->comm->size * (int64_t)TT_DEVICE_COMM_ID);
     tt_status status =
-        link.member == NULL || id == NULL
-            ? tt_fail(TT_ERR_NOMEM, "no memory for a group of devices")
-            : TT_OK;
-    if (status == TT_OK) {
-        for (int32_t i = 0; i < n; i++)
-            link.member[i] = tt_mesh_rank_at(mesh, plan->rank, axis, i);
-        status = share_ids(w, me == 0, id);
-    }
+        id == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for a group of devices")
+                   : list_members(plan, &group, &me);
     if (status == TT_OK)
-        status = def_of(c)->open(
-            c->links.backend, id + link.member[0] * (int64_t)TT_DEVICE_COMM_ID,
-            n, me, &link.links);
-    if (status == TT_OK)
-        status = wait_idle(c, &link);
+        status = share_ids(w, is_in && me == 0, id);
+    if (status == TT_OK && is_in)
+        status = open_group(c, id, me, &group);
     if (status == TT_OK) {
-        c->links.link[c->links.n++] = link;
+        c->links.link[c->links.n++] = group;
     } else {
-        def_of(c)->close(link.links, true);
-        tt_free(link.member);
+        def_of(c)->close(group.links, true);
+        tt_free(group.member);
     }
     tt_free(id);
     return status;
+}
+
+// All groups that the graph, which is the same on all ranks, has operators for.
+static tt_status join_all(tt_comm_wire *w, const tt_plan *plan)
+{
+    const tt_graph *g = plan->graph;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        const tt_comm_params *p = node->params;
+        if (!tt_op_is_collective(node->op) ||
+            (node->op->flags & TT_OP_SILENT) != 0)
+            continue;
+        const tt__device_group group =
+            describe(g, node->op, p, tt_traffic_at(g, node));
+        if (has_peers(&group))
+            TT_TRY(join(w, plan, &group));
+    }
+    return TT_OK;
 }
 
 // ---- room ----------------------------------------------------------------
@@ -312,14 +381,14 @@ static tt_status bind(tt_comm_wire *w, tt__wire_plan *bound)
     const tt_plan *plan = bound->plan;
     const tt_mesh *mesh = &plan->graph->mesh;
     int64_t bytes = 0;
-    for (int32_t a = 0; a < mesh->n_axes; a++)
-        if (mesh->axis[a].size > 1)
-            TT_TRY(join(w, plan, a));
+    TT_TRY(join_all(w, plan));
     for (int32_t i = 0; i < bound->n_legs; i++) {
-        const int32_t axis = bound->leg[i].x.axis;
-        bound->leg[i].links = find(&w->carrier, plan, axis);
-        if (bound->leg[i].links == NULL && mesh->axis[axis].size > 1)
-            return no_group(mesh, axis);
+        tt__wire_leg *leg = &bound->leg[i];
+        const tt__device_group group =
+            describe(plan->graph, leg->x.op, leg->x.p, leg->x.at);
+        leg->links = find(&w->carrier, &group);
+        if (leg->links == NULL && leg->way->link != NULL && has_peers(&group))
+            return no_group(mesh, leg->x.axis);
     }
     TT_TRY(tt_wire_device_bytes(plan, &bytes));
     return make_room(&w->carrier, bytes);
@@ -374,21 +443,31 @@ static int64_t sent_for(const tt_device_coll *call, int32_t n, int32_t me)
     }
 }
 
-tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
+tt_status tt__device_groups_ask(tt__carrier *c, const tt__wire_leg *leg,
                                 const tt_device_coll *call, int n)
 {
     const tt__device_group *link = leg->links;
-    if (link == NULL) // an axis of one rank has no group
+    if (link == NULL || link->links == NULL)
         return tt_fail(TT_ERR_STATE, "a collective of devices has no group");
-    c->links.used = link;
-    c->links.n_calls++; // a rank that has nothing to send counts too
-    if (n == 0)
-        return TT_OK;
     for (int i = 0; i < n; i++) {
-        const int64_t bytes = sent_for(&call[i], leg->x.size, leg->x.coord);
+        const int64_t bytes = sent_for(&call[i], link->n, leg->x.coord);
         c->comm->stats.sent_messages += bytes > 0;
         c->comm->stats.sent_bytes += bytes;
     }
-    TT_TRY(def_of(c)->run(link->links, call, n));
-    return wait_idle(c, link);
+    return n > 0 ? def_of(c)->run(link->links, call, n) : TT_OK;
+}
+
+tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
+                                const tt_device_coll *call, int n)
+{
+    c->links.used = leg->links;
+    c->links.n_calls++; // a rank that has nothing to send counts too
+    TT_TRY(tt__device_groups_ask(c, leg, call, n));
+    return n > 0 ? wait_idle(c, leg->links) : TT_OK;
+}
+
+tt_status tt__device_groups_state(const tt__carrier *c, const tt__wire_leg *leg,
+                                  bool *busy_out)
+{
+    return state_of(c, leg->links, busy_out);
 }

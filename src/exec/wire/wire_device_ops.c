@@ -1,7 +1,7 @@
 // wire_device_ops - communication operators by links between devices: the same as in
 // wire_ops, told to the device in the wire's queue.
 //
-//   all_reduce, move            one call; of a move: a send or a receive
+//   all_reduce                  one call
 //   all_gather, reduce_scatter  one call where blocks are equal and begin with the
 //                               first member's; else a broadcast or a reduction for
 //                               each. Blocks of inner factors are packed and unpacked
@@ -47,8 +47,14 @@ static tt_device_coll call_of(const tt__wire_leg *leg, tt_device_coll_kind kind,
 
 tt_status tt__link_reduce(tt__carrier *c, const tt__wire_leg *leg)
 {
+    tt_backend *backend = c->links.backend;
     const int64_t count = leg->x.count;
-    const tt_device_coll call = call_of(leg, TT_DEVICE_COLL_ALL_REDUCE, count);
+    tt_device_coll call = call_of(leg, TT_DEVICE_COLL_ALL_REDUCE, count);
+    if (leg->in == NULL) { // this rank has no term
+        TT_TRY(backend->def->queue->fill(backend, TT_QUEUE_WIRE, leg->out, 0,
+                                         leg->x.out_bytes));
+        call.in = leg->out;
+    }
     return tt__device_groups_run(c, leg, &call, count > 0 ? 1 : 0);
 }
 
@@ -260,21 +266,14 @@ int64_t tt__link_boxes_bytes(const tt_traffic_site *x,
 
 // ---- one message ---------------------------------------------------------
 
+// Moves are open messages (wire_device_moves.c), and a plan gives them flights of their
+// own.
 tt_status tt__link_move(tt__carrier *c, const tt__wire_leg *leg)
 {
-    tt_backend *backend = c->links.backend;
-    const tt_traffic_site *x = &leg->x;
-    const bool sends = tt_traffic_site_sends(x);
-    const bool takes_part = sends || tt_traffic_site_receives(x);
-    tt_device_coll call = call_of(
-        leg, sends ? TT_DEVICE_COLL_SEND : TT_DEVICE_COLL_RECEIVE, x->count);
-    call.peer = (int32_t)(sends ? x->p->to_coord : x->p->from_coord);
-    TT_TRY(tt__device_groups_run(c, leg, &call,
-                                 takes_part && x->count > 0 ? 1 : 0));
-    return takes_part || x->out_bytes == 0
-               ? TT_OK
-               : backend->def->queue->copy(backend, TT_QUEUE_WIRE, leg->out,
-                                           leg->in, x->out_bytes);
+    (void)c;
+    return tt_fail(TT_ERR_STATE,
+                   "%s: a move is in one flight with other collectives",
+                   leg->where);
 }
 
 // ---- without peers -------------------------------------------------------
@@ -295,11 +294,23 @@ tt_status tt__alone_take(tt_backend *backend, tt_queue queue,
     return TT_OK;
 }
 
+// The only term is the sum.
+tt_status tt__alone_reduce(tt_backend *backend, tt_queue queue,
+                           const tt__wire_leg *leg)
+{
+    const tt_queue_def *def = backend->def->queue;
+    if (leg->in == NULL)
+        return def->fill(backend, queue, leg->out, 0, leg->x.out_bytes);
+    return leg->in == leg->out
+               ? TT_OK
+               : def->copy(backend, queue, leg->out, leg->in, leg->x.out_bytes);
+}
+
 tt_status tt__alone_keep(tt_backend *backend, tt_queue queue,
                          const tt__wire_leg *leg)
 {
     const tt_queue_def *def = backend->def->queue;
-    if (leg->x.coord > 0)
+    if (!tt__keeps(&leg->x))
         return def->fill(backend, queue, leg->out, 0, leg->x.in_bytes);
     return leg->in == leg->out
                ? TT_OK

@@ -12,6 +12,8 @@
 //   receiver  wants A: env B is not wanted yet: its body goes to memory of its own
 //             wants B: it is there                       env A: straight into A's operand
 //
+// Devices that reach each other send envelopes without bodies: wire_device_moves.c.
+//
 // Only one envelope or body of a peer is received at a time, and no envelope unless
 // something is wanted: else it would take a message of a collective for one. For the same
 // reason a collective waits until nothing is wanted of its members
@@ -53,9 +55,9 @@ static tt_msg envelope_msg(int32_t peer, tt__wire_envelope *envelope)
 
 tt_status tt__inbox_send(tt_comm *comm, tt__wire_leg *leg)
 {
-    leg->head = envelope_msg(leg->msg.peer, &leg->envelope);
+    leg->head = envelope_msg(leg->msg.peer, &leg->sent);
     TT_TRY(comm->def->send(comm, &leg->head));
-    return tt_comm_send(comm, &leg->msg);
+    return leg->sent.bytes < 0 ? TT_OK : tt_comm_send(comm, &leg->msg);
 }
 
 // ---- receiving -------------------------------------------------------------
@@ -77,7 +79,8 @@ static tt_status hand_over(const tt_comm *comm, tt__wire_early *early,
     const int64_t bytes = early->envelope.bytes;
     if (bytes != leg->msg.bytes)
         return other_length(comm, leg, bytes);
-    memcpy(leg->msg.data, early->data, (size_t)bytes);
+    if (bytes > 0)
+        memcpy(leg->msg.data, early->data, (size_t)bytes);
     leg->msg.moved = bytes;
     leg->msg.is_done = true;
     return TT_OK;
@@ -120,6 +123,14 @@ tt_status tt__inbox_receive(tt_comm_wire *w, tt__wire_leg *leg)
     return read_next(comm, box, leg->msg.peer);
 }
 
+static tt_status receive_body(tt_comm *comm, tt_msg *msg)
+{
+    if (msg->bytes >= 0)
+        return tt_comm_receive(comm, msg);
+    msg->is_done = true;
+    return TT_OK;
+}
+
 // The envelope is there: the body goes where it is wanted, or to memory of its own.
 static tt_status open_envelope(tt_comm *comm, tt__wire_inbox *box, int32_t peer)
 {
@@ -134,11 +145,12 @@ static tt_status open_envelope(tt_comm *comm, tt__wire_inbox *box, int32_t peer)
         *at = leg->next_wanted;
         box->body = &leg->msg;
         return leg->msg.bytes == box->envelope.bytes
-                   ? tt_comm_receive(comm, &leg->msg)
+                   ? receive_body(comm, &leg->msg)
                    : other_length(comm, leg, box->envelope.bytes);
     }
     const int64_t bytes = box->envelope.bytes;
-    tt__wire_early *early = tt_alloc((int64_t)sizeof *early + bytes);
+    tt__wire_early *early =
+        tt_alloc((int64_t)sizeof *early + (bytes > 0 ? bytes : 0));
     if (early == NULL)
         return tt_fail(TT_ERR_NOMEM,
                        "no memory for %lld bytes that came before they are "
@@ -151,7 +163,7 @@ static tt_status open_envelope(tt_comm *comm, tt__wire_inbox *box, int32_t peer)
                           .bytes = bytes};
     box->early = early;
     box->body = &early->msg;
-    return tt_comm_receive(comm, &early->msg);
+    return receive_body(comm, &early->msg);
 }
 
 static tt_status body_came(tt_comm *comm, tt__wire_inbox *box, int32_t peer)

@@ -17,25 +17,28 @@
 // Order. Moves of two ranks may be posted in any order: they are matched by what they are
 // (wire_inbox.c). But collectives match by position. Hence a move is not taken up before a
 // collective in which the same peer takes part, and such a collective waits until what was
-// wanted of its members before it has come. All others may overtake.
+// wanted of its members before it has come, and what is to be sent to them has left. All
+// others may overtake.
 //
 // A rank that only has open moves while its executor computes is a rank that works: its
 // deadline does not run. It runs while the executor waits for a flight.
 //
+// Operands in a device's memory go the same way, in more phases: wire_device_moves.c.
+//
 //   cost    a post wakes the thread: one futex. Memory: none but the message in the leg
-//   limits  moves in a device's memory go one after another, by staging or by links
 
 #include "exec/wire/wire_state.h"
 #include "ops/ops.h"
 
 #include <string.h>
 
-static const double nap = 0.05; // longest sleep; messages and posts end it
+static const double nap = 0.05;    // longest sleep; messages and posts end it
+static const double glance = 2e-5; // between two looks at a device
 
 // ---- order ---------------------------------------------------------------
 
 // The rank that a leg's only message goes to or comes from; -1: none.
-static int32_t peer_of(const tt__wire_leg *leg)
+int32_t tt__move_peer(const tt__wire_leg *leg)
 {
     const tt_traffic_site *x = &leg->x;
     if (tt_traffic_site_sends(x))
@@ -51,17 +54,20 @@ static bool leg_has(const tt__wire_leg *leg, int32_t rank)
     if (leg->way->alone != NULL)
         return false;
     if (x->kind->way == TT_TRAFFIC_MOVE)
-        return peer_of(leg) == rank;
+        return tt__move_peer(leg) == rank;
     for (int32_t i = 0; i < x->size; i++)
         if (tt_traffic_site_has(x, i) && tt_traffic_site_rank(x, i) == rank)
             return true;
     return false;
 }
 
-// Whether this rank talks to `rank` in a job; in calls of the host to all.
+// Whether this rank talks to `rank` in a job, over the host's transport; in calls of the
+// host to all.
 static bool job_has(const tt__wire_job *job, int32_t rank)
 {
     bool has = job->plan == NULL;
+    if (!has && job->plan->is_linked)
+        return false;
     for (int32_t i = 0; i < job->n_legs && !has; i++)
         has = leg_has(&job->leg[i], rank);
     return has;
@@ -70,7 +76,7 @@ static bool job_has(const tt__wire_job *job, int32_t rank)
 static bool have_peer(const tt__wire_job *move, const tt__wire_job *earlier)
 {
     for (int32_t i = 0; i < move->n_legs; i++) {
-        const int32_t peer = peer_of(&move->leg[i]);
+        const int32_t peer = tt__move_peer(&move->leg[i]);
         if (peer >= 0 && job_has(earlier, peer))
             return true;
     }
@@ -109,16 +115,19 @@ static tt__wire_job *take_move(tt_comm_wire *w)
 
 // ---- messages --------------------------------------------------------------
 
-static tt_status post(tt_comm_wire *w, int32_t micro, tt__wire_leg *leg)
+static tt_status post(tt_comm_wire *w, tt__wire_job *job, tt__wire_leg *leg)
 {
     const tt_traffic_site *x = &leg->x;
+    if (job->plan->device != NULL)
+        return tt__device_move_open(w, job, leg);
     const bool sends = tt_traffic_site_sends(x);
     leg->head.is_done = true;
-    leg->msg = (tt_msg){.peer = peer_of(leg),
+    leg->msg = (tt_msg){.peer = tt__move_peer(leg),
                         .tag = x->tag,
                         .data = sends ? (void *)(uintptr_t)leg->in : leg->out,
                         .bytes = sends ? x->in_bytes : x->out_bytes};
-    leg->envelope = (tt__wire_envelope){x->tag, micro, leg->msg.bytes};
+    leg->sent = leg->envelope =
+        (tt__wire_envelope){x->tag, job->micro, leg->msg.bytes};
     if (sends)
         return tt__inbox_send(w->carrier.comm, leg);
     if (tt_traffic_site_receives(x))
@@ -137,10 +146,16 @@ static const tt_msg *undone(const tt__wire_job *job)
     return NULL;
 }
 
+static bool is_done(const tt__wire_job *job)
+{
+    return job->plan->device != NULL ? tt__device_moves_are_over(job)
+                                     : undone(job) == NULL;
+}
+
 static bool is_any_done(const tt_comm_wire *w)
 {
     for (const tt__wire_job *j = w->open; j != NULL; j = j->next)
-        if (undone(j) == NULL)
+        if (is_done(j))
             return true;
     return false;
 }
@@ -151,7 +166,7 @@ static void retire(tt_comm_wire *w)
     tt__wire_job **at = &w->open;
     while (*at != NULL) {
         tt__wire_job *job = *at;
-        if (undone(job) != NULL) {
+        if (!is_done(job)) {
             at = &job->next;
             continue;
         }
@@ -168,16 +183,19 @@ void tt__moves_open(tt_comm_wire *w, tt__wire_job *job)
     const int64_t step = w->step;
     tt_status status = TT_OK;
     tt__wire_flight_begun(w, job);
+    job->since = job->begun;
     job->is_open = true;
     job->next = w->open;
     w->open = job;
     for (int32_t i = 0; i < job->n_legs;
-         i++) // none is done before it is posted
+         i++) { // none is done before it is posted
         job->leg[i].msg.is_done = false;
+        job->leg[i].phase = TT__MOVE_WAITS;
+    }
     pthread_mutex_unlock(&w->lock);
     for (int32_t i = 0; i < job->n_legs && status == TT_OK; i++) {
         tt__wire_tell(w, &job->leg[i], step);
-        status = post(w, job->micro, &job->leg[i]);
+        status = post(w, job, &job->leg[i]);
     }
     pthread_mutex_lock(&w->lock);
     if (status != TT_OK)
@@ -185,22 +203,41 @@ void tt__moves_open(tt_comm_wire *w, tt__wire_job *job)
     retire(w);
 }
 
-// Nobody waits for them: sleeps until a message comes or something is posted.
-static tt_status stand_by(tt_comm_wire *w)
+static bool awaits_device(const tt_comm_wire *w)
+{
+    for (const tt__wire_job *j = w->open; j != NULL; j = j->next)
+        if (j->plan->device != NULL && tt__device_moves_await(j))
+            return true;
+    return false;
+}
+
+// Nobody waits for them: sleeps until a message comes or something is posted. A device
+// wakes nobody, so it is looked at often.
+static tt_status stand_by(tt_comm_wire *w, bool on_device)
 {
     tt_comm *comm = w->carrier.comm;
     bool moved = false;
     tt_comm_rested(comm, &w->rest);
     TT_TRY(comm->def->progress(comm, &moved));
     if (!moved)
-        comm->def->doze(comm, nap);
+        comm->def->doze(comm, on_device ? glance : nap);
+    return TT_OK;
+}
+
+// What has arrived, and what devices have done.
+static tt_status go_on(tt_comm_wire *w, bool *moved_out)
+{
+    TT_TRY(tt__inbox_sort(w, moved_out));
+    for (tt__wire_job *j = w->open; j != NULL; j = j->next)
+        if (j->plan->device != NULL)
+            TT_TRY(tt__device_moves_go_on(w, j, moved_out));
     return TT_OK;
 }
 
 bool tt__moves_settle(tt_comm_wire *w)
 {
     bool moved = false;
-    const tt_status status = tt__inbox_sort(w, &moved);
+    const tt_status status = go_on(w, &moved);
     if (status != TT_OK)
         tt__wire_failed(w, tt_fail_context(status, "%s", tt_op_move.name));
     retire(w);
@@ -213,13 +250,14 @@ void tt__moves_turn(tt_comm_wire *w)
     if (tt__moves_settle(w) || w->open == NULL || w->status != TT_OK)
         return;
     const tt_msg *first = undone(w->open);
+    const bool on_device = awaits_device(w);
     pthread_mutex_unlock(&w->lock);
     bool moved = false;
-    tt_status status = is_awaited
+    tt_status status = is_awaited && first != NULL && !on_device
                            ? tt_comm_turn(w->carrier.comm, first, &w->rest)
-                           : stand_by(w);
+                           : stand_by(w, on_device);
     if (status == TT_OK)
-        status = tt__inbox_sort(w, &moved);
+        status = go_on(w, &moved);
     pthread_mutex_lock(&w->lock);
     retire(w);
     if (w->open == NULL)
@@ -263,6 +301,10 @@ bool tt__moves_keep_waiting(tt_comm_wire *w, const tt__wire_job *job)
     for (int32_t r = 0; r < w->carrier.comm->size; r++)
         if (!tt__inbox_is_idle(w, r) && job_has(job, r))
             return true;
+    for (const tt__wire_job *j = w->open; j != NULL; j = j->next)
+        if (j->plan->device != NULL && tt__device_moves_are_unsent(j) &&
+            have_peer(j, job))
+            return true;
     return false;
 }
 
@@ -282,7 +324,7 @@ bool tt__wire_meanwhile(void *wire)
     bool more = false;
     tt_status status = w->carrier.comm->def->progress(w->carrier.comm, &more);
     if (status == TT_OK)
-        status = tt__inbox_sort(w, &moved);
+        status = go_on(w, &moved);
     if (status != TT_OK || is_any_done(w)) {
         pthread_mutex_lock(&w->lock);
         if (status != TT_OK)

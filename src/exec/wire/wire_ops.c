@@ -273,14 +273,19 @@ static tt_status take(tt__carrier *c, const tt__wire_leg *leg, const char *in,
     return TT_OK;
 }
 
+bool tt__keeps(const tt_traffic_site *x)
+{
+    const uint64_t at = x->in_type->place[x->axis].at;
+    return x->coord == 0 ||
+           (at != 0 && (at & (((uint64_t)1 << x->coord) - 1)) == 0);
+}
+
 static tt_status keep(tt__carrier *c, const tt__wire_leg *leg, const char *in,
                       char *out)
 {
     const size_t bytes = (size_t)leg->x.in_bytes;
     (void)c;
-    const uint64_t at = leg->x.in_type->place[leg->x.axis].at;
-    const uint64_t before = ((uint64_t)1 << leg->x.coord) - 1;
-    if (leg->x.coord > 0 && (at == 0 || (at & before) != 0))
+    if (!tt__keeps(&leg->x))
         memset(out, 0, bytes);
     else if (out != in)
         memcpy(out, in, bytes);

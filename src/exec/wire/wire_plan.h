@@ -11,8 +11,18 @@ typedef struct tt__wire_way tt__wire_way;
 // What a move is: sent before it.
 typedef struct tt__wire_envelope {
     int32_t tag, micro;
-    int64_t bytes;
+    int64_t bytes; // -1: nothing comes after it
 } tt__wire_envelope;
+
+// How far a move of a device's operand is.
+typedef enum tt__wire_phase {
+    TT__MOVE_WAITS,        // for the steps of its device
+    TT__MOVE_LEAVES,       // the device, for the host
+    TT__MOVE_TRAVELS,      // to or from the peer
+    TT__MOVE_IS_ASKED_FOR, // of links, which are busy with it
+    TT__MOVE_RUNS,         // by links
+    TT__MOVE_IS_OVER,
+} tt__wire_phase;
 
 // One collective of a bound plan: all that can be known before it runs. What a leg
 // refers to lies in the bound plan, except scratch memory, which may grow.
@@ -31,10 +41,15 @@ typedef struct tt__wire_leg {
     tt_traffic_boxes boxes; // BOXES and TAKE
     int64_t scratch_bytes;
     const tt__device_group *links; // NULL: not by links
-    // MOVE: what is under way (wire_inbox.c).
+    // MOVE: what is under way (wire_inbox.c): the envelope that is sent, and the one
+    // that is wanted.
     tt_msg head, msg;
-    tt__wire_envelope envelope;
+    tt__wire_envelope sent, envelope;
     struct tt__wire_leg *next_wanted;
+    // MOVE, on a device (wire_device_moves.c): how far it is, and its room in the host's
+    // memory; NULL: by links.
+    tt__wire_phase phase;
+    char *room;
 } tt__wire_leg;
 
 // The executor's side of a way (traffic/site.h). The table is in wire_ops.
@@ -66,8 +81,13 @@ int64_t tt__link_boxes_bytes(const tt_traffic_site *x,
                              const tt_traffic_group *group);
 tt_status tt__alone_take(tt_backend *backend, tt_queue queue,
                          const tt__wire_leg *leg);
+tt_status tt__alone_reduce(tt_backend *backend, tt_queue queue,
+                           const tt__wire_leg *leg);
 tt_status tt__alone_keep(tt_backend *backend, tt_queue queue,
                          const tt__wire_leg *leg);
+
+// Of keep_first: whether this rank is the first that has it.
+bool tt__keeps(const tt_traffic_site *x);
 
 // A box as a strided copy, for a device.
 tt_move tt__region_move(const tt_region *part, tt_region_end to,
@@ -84,14 +104,15 @@ typedef struct tt__wire_job {
     tt__wire_leg *leg;
     int32_t n_legs;
     bool is_local; // sends nothing: done at once
-    // Nothing but moves, in the host's memory: it holds up no other (wire_moves.c). Until
-    // its messages are done it is open.
+    // Nothing but moves: it holds up no other (wire_moves.c). Until they are done it is
+    // open.
     bool is_move, is_open;
     const tt_coll_call *call;
     const char *what;
     int64_t number; // of the flight
     bool is_done;
     double ready, begun, ended;
+    double since;              // on a device: when it last went on
     struct tt__wire_job *next; // in the queue, or of those that are open
 } tt__wire_job;
 
@@ -120,26 +141,38 @@ void tt__wire_plan_free(tt__wire_plan *plan); // NULL is fine
 
 // ---- devices ---------------------------------------------------------------
 
-// For operands in a device's memory: events and room.
-tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
-                              tt_backend *backend);
+// For operands in a device's memory: events, and room if there are no links.
+tt_status tt__wire_stage_bind(tt__carrier *c, tt__wire_plan *plan);
 void tt__wire_stage_fini(tt__carrier *c);
-// Events of a device: when a flight's operands are there, and its results.
-int64_t tt__wire_stage_ready(int32_t flight);
-int64_t tt__wire_stage_landed(int32_t flight);
+// Events of a device: when a flight's operands are there, and its results; when a move
+// has left for the host, or is done by links.
+int64_t tt__wire_stage_ready(const tt__wire_job *job);
+int64_t tt__wire_stage_landed(const tt__wire_job *job);
+int64_t tt__wire_stage_left(const tt__wire_job *job, const tt__wire_leg *leg);
+// Waits until the device has come to an event.
+tt_status tt__wire_stage_wait(const tt__carrier *c, tt_backend *backend,
+                              int64_t event);
+// What moves have brought into the host's memory has been copied to the device.
+enum { TT__STAGE_BROUGHT = 3 };
 
 // The same for links, if they are wanted and can be: all ranks together. A plan of
 // another backend than the first is left to the stage. Sets the links of the legs.
 tt_status tt__device_groups_bind(tt_comm_wire *w, tt__wire_plan *plan);
 void tt__device_groups_unbind(tt_comm_wire *w, tt_backend *backend);
 // Waits until a flight's results have landed.
-tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight);
+tt_status tt__device_groups_wait(tt__carrier *c, const tt__wire_job *job);
+// How the links of a leg are, of which a call was asked.
+tt_status tt__device_groups_state(const tt__carrier *c, const tt__wire_leg *leg,
+                                  bool *busy_out);
 
 // Staged through the host's memory; results are copied back in the wire's queue.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
                            const tt__wire_leg *leg);
 // Calls of one operator, by the leg's links.
 tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
+                                const tt_device_coll *call, int n);
+// The same, without waiting until they are queued.
+tt_status tt__device_groups_ask(tt__carrier *c, const tt__wire_leg *leg,
                                 const tt_device_coll *call, int n);
 
 #endif

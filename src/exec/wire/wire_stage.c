@@ -19,28 +19,40 @@
 // host.
 //
 // Operators that need no peer are done by the device itself (tt__alone_take, tt__alone_keep).
+// Moves between stages do not take turns: each has room of its own in pinned memory, in
+// each slot (wire_device_moves.c).
 //
 //   cost    two copies over the bus per collective, and the two halves of pinned
-//           memory, each as large as the largest collective of any plan
+//           memory, each as large as the largest collective of any plan; and the room of
+//           moves
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "exec/wire/wire_plan.h"
+#include "ops/ops.h"
 
 #include <time.h>
 
 // Events of a device: first one per half (its content has left), then the arrival of an
-// operand, then two for each flight.
-enum { ALIGN = 4096, HALVES = 2, FETCHED = HALVES, FLIGHTS };
+// operand, then what moves have brought, then two for each flight of each slot, then one
+// for each leg.
+enum { ALIGN = 4096, HALVES = 2, FETCHED = HALVES };
+enum { FLIGHTS = TT__STAGE_BROUGHT + 1 };
+_Static_assert((int)TT__STAGE_BROUGHT == FETCHED + 1, "events of a device");
 
-int64_t tt__wire_stage_ready(int32_t flight)
+int64_t tt__wire_stage_ready(const tt__wire_job *job)
 {
-    return FLIGHTS + 2 * (int64_t)flight;
+    return FLIGHTS + 2 * (job - job->plan->job);
 }
 
-int64_t tt__wire_stage_landed(int32_t flight)
+int64_t tt__wire_stage_landed(const tt__wire_job *job)
 {
-    return FLIGHTS + 2 * (int64_t)flight + 1;
+    return tt__wire_stage_ready(job) + 1;
+}
+
+int64_t tt__wire_stage_left(const tt__wire_job *job, const tt__wire_leg *leg)
+{
+    return FLIGHTS + 2 * (int64_t)job->plan->n_jobs + (leg - job->plan->leg);
 }
 
 // ---- room ----------------------------------------------------------------
@@ -82,11 +94,43 @@ static int64_t step_bytes(const tt_plan *plan, int32_t s)
     return place_of(&x, step->out[0].offset - step->in[0].offset).bytes;
 }
 
+// Whether nothing but moves is in a flight.
+static bool is_move(const tt_plan *plan, const tt_flight *flight)
+{
+    for (int32_t i = 0; i < flight->n; i++)
+        if (plan->step[plan->member[flight->first + i]].op != &tt_op_move)
+            return false;
+    return true;
+}
+
+static int64_t message_bytes(const tt_traffic_site *x)
+{
+    return round_up(max_i64(tt_traffic_site_sends(x) ? x->in_bytes : 0,
+                            tt_traffic_site_receives(x) ? x->out_bytes : 0));
+}
+
+// Of all moves that can be under way at a time.
+static int64_t moves_bytes(const tt_plan *plan)
+{
+    int64_t bytes = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n && is_move(plan, flight); i++) {
+            const tt_traffic_site x =
+                tt_traffic_site_of(plan, plan->member[flight->first + i]);
+            bytes += message_bytes(&x);
+        }
+    }
+    return plan->n_slots * bytes;
+}
+
 static int64_t half_bytes(const tt_plan *plan)
 {
     int64_t most = 0;
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
+        if (is_move(plan, flight))
+            continue;
         if (flight->is_joined) {
             const tt_traffic_site x = tt_traffic_site_joined(plan, flight);
             const tt_step *step = &plan->step[plan->member[flight->first]];
@@ -104,47 +148,79 @@ static int64_t half_bytes(const tt_plan *plan)
 
 int64_t tt_wire_stage_bytes(const tt_plan *plan)
 {
-    return HALVES * half_bytes(plan);
+    return HALVES * half_bytes(plan) +
+           (moves_bytes(plan) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 // Memory is not freed before the end: devices have it pinned. Blocks that were replaced
 // by larger ones are linked through their first bytes (`kept`). Memory of the transport
 // is not given back at all, so it needs no link.
-static tt_status make_room(tt__carrier *c, int64_t bytes)
+static tt_status take_block(tt__carrier *c, int64_t bytes, char **memory_out)
 {
     tt__wire_stage *s = &c->stage;
-    if (bytes <= s->bytes)
-        return TT_OK;
-    char *memory = tt_comm_alloc(c->comm, HALVES * bytes);
+    char *memory = tt_comm_alloc(c->comm, bytes);
     if (memory == NULL) {
-        char *block = tt_alloc_aligned(HALVES * bytes + ALIGN, ALIGN);
+        char *block = tt_alloc_aligned(bytes + ALIGN, ALIGN);
         if (block == NULL)
             return tt_fail(TT_ERR_NOMEM,
                            "no %lld bytes of the host's memory for collectives "
                            "of a device",
-                           (long long)(HALVES * bytes));
+                           (long long)bytes);
         *(void **)block = s->kept;
         s->kept = block;
         memory = block + ALIGN;
     }
-    s->memory = memory;
-    s->bytes = bytes;
+    *memory_out = memory;
     return TT_OK;
 }
 
-tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
-                              tt_backend *backend)
+static tt_status make_room(tt__carrier *c, int64_t half, int64_t moves)
 {
+    tt__wire_stage *s = &c->stage;
+    if (half > s->bytes) {
+        TT_TRY(take_block(c, HALVES * half, &s->memory));
+        s->bytes = half;
+    }
+    if (moves > s->moves_bytes) {
+        TT_TRY(take_block(c, moves, &s->moves));
+        s->moves_bytes = moves;
+    }
+    return TT_OK;
+}
+
+static void give_rooms(const tt__carrier *c, tt__wire_plan *plan)
+{
+    char *room = c->stage.moves;
+    for (int32_t j = 0; j < plan->n_jobs; j++) {
+        tt__wire_job *job = &plan->job[j];
+        for (int32_t i = 0; i < job->n_legs && job->is_move; i++) {
+            job->leg[i].room = room;
+            room += message_bytes(&job->leg[i].x);
+        }
+    }
+}
+
+tt_status tt__wire_stage_bind(tt__carrier *c, tt__wire_plan *plan)
+{
+    tt_backend *backend = plan->device;
     const tt_queue_def *queue = backend->def->queue;
+    const int64_t moves = plan->is_linked ? 0 : moves_bytes(plan->plan);
     if (queue == NULL)
         return tt_fail(TT_ERR_UNSUPPORTED,
                        "ranks cannot exchange the memory of device=%s; use one "
                        "rank, or device=cpu",
                        backend->def->name);
-    TT_TRY(queue->events(backend, FLIGHTS + 2 * (int64_t)plan->n_flights));
-    TT_TRY(make_room(c, half_bytes(plan)));
-    if (c->stage.bytes > 0) // memory that cannot be pinned is only slower
+    TT_TRY(queue->events(backend,
+                         FLIGHTS + 2 * (int64_t)plan->n_jobs + plan->n_legs));
+    TT_TRY(make_room(c, half_bytes(plan->plan),
+                     (moves + ALIGN - 1) / ALIGN * ALIGN));
+    if (!plan->is_linked)
+        give_rooms(c, plan);
+    // Memory that cannot be pinned is only slower.
+    if (c->stage.bytes > 0)
         (void)queue->pin(backend, c->stage.memory, HALVES * c->stage.bytes);
+    if (c->stage.moves_bytes > 0)
+        (void)queue->pin(backend, c->stage.moves, c->stage.moves_bytes);
     return TT_OK;
 }
 
@@ -160,26 +236,55 @@ void tt__wire_stage_fini(tt__carrier *c)
 
 // ---- carrying ------------------------------------------------------------
 
-// Waits until the device has reached an event. It may have much queued work before that
-// event, hence the long limit. The thread naps between looks: a rank may have one core.
+// Whether the device has reached an event by now. It may have much queued work before it,
+// hence the long limit. The thread naps between looks: a rank may have one core.
+static tt_status look(const tt__carrier *c, tt_backend *backend, int64_t event,
+                      double since, bool *over_out)
+{
+    enum { PATIENCE = 20 };
+    const double most = PATIENCE * c->comm->deadline;
+    TT_TRY(backend->def->queue->is_over(backend, event, over_out));
+    return *over_out || tt_clock_seconds() - since <= most
+               ? TT_OK
+               : tt_fail(TT_ERR_TIMEOUT,
+                         "the device of rank %d has not come to it in %.0f s",
+                         c->comm->rank, most);
+}
+
+static void nap(int64_t turn)
+{
+    enum { SPINS = 64 };
+    const struct timespec rest = {.tv_nsec = 20000};
+    if (turn >= SPINS)
+        (void)nanosleep(&rest, NULL);
+}
+
+tt_status tt__wire_stage_wait(const tt__carrier *c, tt_backend *backend,
+                              int64_t event)
+{
+    const double start = tt_clock_seconds();
+    bool is_over = false;
+    for (int64_t turn = 0;; turn++) {
+        TT_TRY(look(c, backend, event, start, &is_over));
+        if (is_over)
+            return TT_OK;
+        nap(turn);
+    }
+}
+
+// The same; moves go on meanwhile.
 static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
                           int64_t event)
 {
-    enum { PATIENCE = 20, SPINS = 64 };
-    const struct timespec nap = {.tv_nsec = 20000};
-    const double start = tt_clock_seconds(),
-                 most = PATIENCE * c->comm->deadline;
+    const double start = tt_clock_seconds();
+    bool is_over = false;
     for (int64_t turn = 0;; turn++) {
-        bool is_over = false;
-        TT_TRY(backend->def->queue->is_over(backend, event, &is_over));
+        TT_TRY(look(c, backend, event, start, &is_over));
         if (is_over)
             return TT_OK;
-        if (turn >= SPINS)
-            (void)nanosleep(&nap, NULL);
-        if (tt_clock_seconds() - start > most)
-            return tt_fail(TT_ERR_TIMEOUT,
-                           "the device of rank %d has not come to it in %.0f s",
-                           c->comm->rank, most);
+        if (c->comm->meanwhile == NULL ||
+            !c->comm->meanwhile(c->comm->meanwhile_user))
+            nap(turn);
     }
 }
 
@@ -191,19 +296,22 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
 {
     const tt_queue_def *queue = backend->def->queue;
     const tt_traffic_site *x = &leg->x;
-    const place p = place_of(x, x->is_in_place ? leg->out - leg->in : 0);
+    const bool has_both = leg->in != NULL && leg->out != NULL;
+    const place p =
+        place_of(x, x->is_in_place && has_both ? leg->out - leg->in : 0);
     const int half = c->stage.turn;
     char *room = c->stage.memory + half * c->stage.bytes;
     c->stage.turn = (half + 1) % HALVES;
     TT_TRY(wait_for(c, backend, half));
-    if (x->in_bytes > 0) {
+    if (x->in_bytes > 0 && leg->in != NULL) {
         TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, room + p.in, leg->in,
                            x->in_bytes));
         TT_TRY(queue->note(backend, TT_QUEUE_WIRE, FETCHED));
         TT_TRY(wait_for(c, backend, FETCHED));
     }
-    TT_TRY(leg->way->run(c, leg, room + p.in, room + p.out));
-    if (x->out_bytes > 0)
+    TT_TRY(leg->way->run(c, leg, leg->in != NULL ? room + p.in : NULL,
+                         room + p.out));
+    if (x->out_bytes > 0 && leg->out != NULL)
         TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, leg->out, room + p.out,
                            x->out_bytes));
     return queue->note(backend, TT_QUEUE_WIRE, half);

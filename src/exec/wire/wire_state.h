@@ -97,6 +97,20 @@ bool tt__moves_keep_waiting(tt_comm_wire *w, const tt__wire_job *job);
 // Posts what may overtake the job that runs. With the lock, which is free meanwhile.
 bool tt__moves_overtake(tt_comm_wire *w);
 
+// The rank that a leg's only message goes to or comes from; -1: none.
+int32_t tt__move_peer(const tt__wire_leg *leg);
+
+// Operands in a device's memory (wire_device_moves.c). By the thread, with or without
+// the lock.
+tt_status tt__device_move_open(tt_comm_wire *w, const tt__wire_job *job,
+                               tt__wire_leg *leg);
+tt_status tt__device_moves_go_on(tt_comm_wire *w, tt__wire_job *job,
+                                 bool *moved_out);
+bool tt__device_moves_are_over(const tt__wire_job *job);
+// Whether the next thing is done by the device; something is still to be sent.
+bool tt__device_moves_await(const tt__wire_job *job);
+bool tt__device_moves_are_unsent(const tt__wire_job *job);
+
 // An envelope and the leg's message leave; the message is wanted.
 tt_status tt__inbox_send(tt_comm *comm, tt__wire_leg *leg);
 tt_status tt__inbox_receive(tt_comm_wire *w, tt__wire_leg *leg);

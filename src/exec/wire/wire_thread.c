@@ -41,14 +41,17 @@ void tt__wire_tell(tt_comm_wire *w, const tt__wire_leg *leg, int64_t step)
 }
 
 // On a device: without peers; by the devices themselves; or staged through the host's
-// memory.
+// memory. An axis of one rank has no links.
 static tt_status carry_on_device(tt__carrier *c, const tt__wire_plan *plan,
                                  const tt__wire_leg *leg)
 {
     if (leg->way->alone != NULL)
         return leg->way->alone(plan->device, TT_QUEUE_WIRE, leg);
-    return plan->is_linked ? leg->way->link(c, leg)
-                           : tt__carry_staged(c, plan->device, leg);
+    if (leg->x.kind->way == TT_TRAFFIC_REDUCE && leg->call.group.n == 1)
+        return tt__alone_reduce(plan->device, TT_QUEUE_WIRE, leg);
+    return plan->is_linked && leg->links != NULL
+               ? leg->way->link(c, leg)
+               : tt__carry_staged(c, plan->device, leg);
 }
 
 static tt_status carry_legs(tt_comm_wire *w, const tt__wire_job *job,
@@ -74,14 +77,11 @@ static tt_status carry_flight(tt_comm_wire *w, const tt__wire_job *job,
     if (device == NULL)
         return carry_legs(w, job, at);
     const tt_queue_def *queue = device->def->queue;
-    TT_TRY(queue->follow(device, TT_QUEUE_WIRE,
-                         tt__wire_stage_ready(job->flight)));
+    TT_TRY(queue->follow(device, TT_QUEUE_WIRE, tt__wire_stage_ready(job)));
     TT_TRY(carry_legs(w, job, at));
-    TT_TRY(
-        queue->note(device, TT_QUEUE_WIRE, tt__wire_stage_landed(job->flight)));
-    return job->plan->is_linked
-               ? tt__device_groups_wait(&w->carrier, job->flight)
-               : TT_OK;
+    TT_TRY(queue->note(device, TT_QUEUE_WIRE, tt__wire_stage_landed(job)));
+    return job->plan->is_linked ? tt__device_groups_wait(&w->carrier, job)
+                                : TT_OK;
 }
 
 static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)

@@ -41,25 +41,29 @@ const char *tt_cuda_queue_events(tt_cuda *cuda, int64_t n);
 const char *tt_cuda_queue_pin(tt_cuda *cuda, void *host, int64_t n);
 void tt_cuda_queue_unpin(tt_cuda *cuda);
 void tt_cuda_queue_destroy(tt_cuda *cuda);
-const char *tt_cuda_queue_note(tt_cuda *cuda, bool is_wire, int64_t event);
-const char *tt_cuda_queue_follow(tt_cuda *cuda, bool is_wire, int64_t event);
+const char *tt_cuda_queue_note(tt_cuda *cuda, int queue, int64_t event);
+const char *tt_cuda_queue_follow(tt_cuda *cuda, int queue, int64_t event);
 const char *tt_cuda_queue_is_over(tt_cuda *cuda, int64_t event, bool *over_out);
-const char *tt_cuda_queue_copy(tt_cuda *cuda, bool is_wire, void *to,
+const char *tt_cuda_queue_copy(tt_cuda *cuda, int queue, void *to,
                                const void *from, int64_t n);
-const char *tt_cuda_queue_fill(tt_cuda *cuda, bool is_wire, void *to, int byte,
+const char *tt_cuda_queue_fill(tt_cuda *cuda, int queue, void *to, int byte,
                                int64_t n);
-const char *tt_cuda_queue_move(tt_cuda *cuda, bool is_wire,
-                               const tt_move *move);
-cudaStream_t tt_cuda_queue_stream(const tt_cuda *cuda);
+const char *tt_cuda_queue_move(tt_cuda *cuda, int queue, const tt_move *move);
+cudaStream_t tt_cuda_queue_stream(const tt_cuda *cuda); // the wire's
+// A stream of somebody's own that is like those of the queues, and an event in it.
+cudaError_t tt_cuda_queue_stream_make(cudaStream_t *stream_out);
+const char *tt_cuda_queue_note_in(tt_cuda *cuda, cudaStream_t stream,
+                                  int64_t event);
 const char *tt_cuda_nccl_version(int *version_out);
 const char *tt_cuda_nccl_make_id(tt_cuda *cuda,
                                  unsigned char id[TT_DEVICE_COMM_ID]);
 const char *tt_cuda_nccl_open(tt_cuda *cuda,
                               const unsigned char id[TT_DEVICE_COMM_ID], int n,
-                              int me, tt_cuda_nccl **out);
+                              int me, bool is_apart, tt_cuda_nccl **out);
 const char *tt_cuda_nccl_is_busy(tt_cuda_nccl *nccl, bool *busy_out);
 const char *tt_cuda_nccl_run(tt_cuda_nccl *nccl, const tt_device_coll *call,
                              int n);
+const char *tt_cuda_nccl_note(tt_cuda_nccl *nccl, int64_t event);
 void tt_cuda_nccl_close(tt_cuda_nccl *nccl, bool is_broken);
 int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);
 int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);

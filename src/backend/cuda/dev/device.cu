@@ -307,11 +307,11 @@ static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
 }
 
 // Batched work of the steps is launched before an event is noted: it belongs before it.
-static const char *queue_note(tt_cuda *c, bool is_wire, int64_t event)
+static const char *queue_note(tt_cuda *c, int queue, int64_t event)
 {
-    if (!is_wire)
+    if (queue == TT_QUEUE_STEPS)
         TRY(tt_cuda_flush(c));
-    return tt_cuda_queue_note(c, is_wire, event);
+    return tt_cuda_queue_note(c, queue, event);
 }
 
 static const char *beside_begin(tt_cuda *c, tt_cuda_beside *b, void *to,
@@ -321,27 +321,27 @@ static const char *beside_begin(tt_cuda *c, tt_cuda_beside *b, void *to,
     return tt_cuda_beside_begin(c, b, to, from, n);
 }
 
-static const char *queue_copy(tt_cuda *c, bool is_wire, void *to,
-                              const void *from, int64_t n)
-{
-    if (!is_wire)
-        TRY(tt_cuda_flush(c));
-    return tt_cuda_queue_copy(c, is_wire, to, from, n);
-}
-
-static const char *queue_fill(tt_cuda *c, bool is_wire, void *to, int byte,
+static const char *queue_copy(tt_cuda *c, int queue, void *to, const void *from,
                               int64_t n)
 {
-    if (!is_wire)
+    if (queue == TT_QUEUE_STEPS)
         TRY(tt_cuda_flush(c));
-    return tt_cuda_queue_fill(c, is_wire, to, byte, n);
+    return tt_cuda_queue_copy(c, queue, to, from, n);
 }
 
-static const char *queue_move(tt_cuda *c, bool is_wire, const tt_move *move)
+static const char *queue_fill(tt_cuda *c, int queue, void *to, int byte,
+                              int64_t n)
 {
-    if (!is_wire)
+    if (queue == TT_QUEUE_STEPS)
         TRY(tt_cuda_flush(c));
-    return tt_cuda_queue_move(c, is_wire, move);
+    return tt_cuda_queue_fill(c, queue, to, byte, n);
+}
+
+static const char *queue_move(tt_cuda *c, int queue, const tt_move *move)
+{
+    if (queue == TT_QUEUE_STEPS)
+        TRY(tt_cuda_flush(c));
+    return tt_cuda_queue_move(c, queue, move);
 }
 
 extern "C" __attribute__((visibility("default")))
@@ -384,6 +384,7 @@ const tt_cuda_api tutti_cuda_api = {
         tt_cuda_nccl_open,
         tt_cuda_nccl_is_busy,
         tt_cuda_nccl_run,
+        tt_cuda_nccl_note,
         tt_cuda_nccl_close,
     },
     tt_cuda_lane_open,

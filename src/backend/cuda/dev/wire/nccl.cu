@@ -12,7 +12,8 @@
 // ncclCommAbort.
 //
 // Collectives run in the wire's stream (queue.cu), and several are grouped into one
-// launch by ncclGroupStart and ncclGroupEnd.
+// launch by ncclGroupStart and ncclGroupEnd. A communicator of its own stream (is_apart)
+// waits for no other: what a pipeline's stage sends may not wait for what it receives.
 
 #include "backend/cuda/dev/common.cuh"
 #include "backend/cuda/dev/wire/nccl.cuh"
@@ -27,6 +28,7 @@
 struct tt_cuda_nccl {
     tt_cuda *cuda;
     ncclComm_t comm;
+    cudaStream_t own; // NULL: the wire's
 };
 
 // ---- the library -----------------------------------------------------------
@@ -131,9 +133,21 @@ tt_cuda_nccl_make_id(tt_cuda *c, unsigned char id_out[TT_DEVICE_COMM_ID])
     return NULL;
 }
 
+static void destroy(tt_cuda_nccl *k)
+{
+    if (k->own != NULL)
+        (void)cudaStreamDestroy(k->own);
+    delete k;
+}
+
+static cudaStream_t stream_of(const tt_cuda_nccl *k)
+{
+    return k->own != NULL ? k->own : tt_cuda_queue_stream(k->cuda);
+}
+
 extern "C" const char *
 tt_cuda_nccl_open(tt_cuda *c, const unsigned char id_in[TT_DEVICE_COMM_ID],
-                  int n, int me, tt_cuda_nccl **out)
+                  int n, int me, bool is_apart, tt_cuda_nccl **out)
 {
     ncclConfig_t config = {sizeof config, (unsigned)NCCL_MAGIC,
                            NCCL_LEAST,    0,
@@ -148,11 +162,17 @@ tt_cuda_nccl_open(tt_cuda *c, const unsigned char id_in[TT_DEVICE_COMM_ID],
     if (k == NULL)
         return tt_cuda_failed_text("no memory");
     k->cuda = c;
+    const cudaError_t made =
+        is_apart ? tt_cuda_queue_stream_make(&k->own) : cudaSuccess;
+    if (made != cudaSuccess) {
+        delete k;
+        return tt_cuda_failed(made);
+    }
     const ncclResult_t error =
         lib.CommInitRankConfig(&k->comm, n, id, me, &config);
     if (error != ncclSuccess && error != ncclInProgress) {
         const char *text = failed(error, NULL);
-        delete k;
+        destroy(k);
         return text;
     }
     *out = k;
@@ -188,7 +208,12 @@ extern "C" void tt_cuda_nccl_close(tt_cuda_nccl *k, bool is_broken)
         (void)lib.CommAbort(k->comm);
     else
         (void)lib.CommDestroy(k->comm);
-    delete k;
+    destroy(k);
+}
+
+extern "C" const char *tt_cuda_nccl_note(tt_cuda_nccl *k, int64_t event)
+{
+    return tt_cuda_queue_note_in(k->cuda, stream_of(k), event);
 }
 
 // ---- collectives -----------------------------------------------------------
@@ -240,7 +265,7 @@ static ncclResult_t run_one(const tt_cuda_nccl *k, const tt_device_coll *l,
 extern "C" const char *tt_cuda_nccl_run(tt_cuda_nccl *k,
                                         const tt_device_coll *call, int n)
 {
-    const cudaStream_t stream = tt_cuda_queue_stream(k->cuda);
+    const cudaStream_t stream = stream_of(k);
     TRY_CUDA(cudaSetDevice(k->cuda->device));
     TRY_NCCL(lib.GroupStart(), k->comm);
     ncclResult_t error = ncclSuccess;

@@ -1,15 +1,16 @@
-// queue - a second CUDA stream, for the wire: copies between device and host, packing
-// and unpacking of buckets, and NCCL's collectives (nccl.cu). It runs beside the stream
-// of the steps, so that communication overlaps with computation.
+// queue - CUDA streams for the wire: copies between device and host, packing and
+// unpacking of buckets, and NCCL's collectives (nccl.cu). They run beside the stream of
+// the steps, so that communication overlaps with computation.
 //
 //   steps   | backward, layer 9 | note(e) | backward, layer 8 ... | follow(f) | update
 //   wire                  follow(e) | pack | all-reduce | unpack | note(f)
+//   out     what a stage sends, to the host        in      what it receives, back
 //
-// The two streams know of each other only by events: note() records one, follow() makes
+// Streams know of each other only by events: note() records one, follow() makes
 // a stream wait for one. Neither call makes the host wait. Events are numbered by
 // whoever uses them, and made before they are used (queue_events), without timing.
 //
-// The stream has the highest priority: what peers wait for goes before what only this
+// The streams have the highest priority: what peers wait for goes before what only this
 // device waits for.
 //
 // Copies go over the host's link, moves through the device's memory. Host memory is
@@ -20,7 +21,7 @@
 #include <new>
 #include <stdlib.h>
 
-enum { THREADS = 256 };
+enum { THREADS = 256, BESIDE = TT_N_QUEUES - 1 }; // all but that of the steps
 
 // A range of host memory that this queue has registered. The list lets equal requests
 // be made again for nothing, and everything be unregistered when the device is closed.
@@ -31,26 +32,43 @@ struct pinned {
 };
 
 struct tt_cuda_queue {
-    cudaStream_t stream;
+    cudaStream_t stream[BESIDE];
     cudaEvent_t *event;
     int64_t n_events;
     pinned *first;
 };
 
-static const char *make(tt_cuda *c)
+// The highest priority: see above.
+cudaError_t tt_cuda_queue_stream_make(cudaStream_t *stream_out)
 {
     int least = 0, greatest = 0;
+    const cudaError_t status =
+        cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    return status != cudaSuccess
+               ? status
+               : cudaStreamCreateWithPriority(stream_out, cudaStreamNonBlocking,
+                                              greatest);
+}
+
+static void destroy_streams(tt_cuda_queue *q)
+{
+    for (int i = 0; i < BESIDE; i++)
+        if (q->stream[i] != NULL)
+            cudaStreamDestroy(q->stream[i]);
+}
+
+static const char *make(tt_cuda *c)
+{
     if (c->queue != NULL)
         return NULL;
     tt_cuda_queue *q = new (std::nothrow) tt_cuda_queue();
     if (q == NULL)
         return tt_cuda_failed_text("no memory");
-    // The highest priority: see above.
-    cudaError_t status = cudaDeviceGetStreamPriorityRange(&least, &greatest);
-    if (status == cudaSuccess)
-        status = cudaStreamCreateWithPriority(&q->stream, cudaStreamNonBlocking,
-                                              greatest);
+    cudaError_t status = cudaSuccess;
+    for (int i = 0; i < BESIDE && status == cudaSuccess; i++)
+        status = tt_cuda_queue_stream_make(&q->stream[i]);
     if (status != cudaSuccess) {
+        destroy_streams(q);
         delete q;
         return tt_cuda_failed(status);
     }
@@ -101,7 +119,8 @@ extern "C" void tt_cuda_queue_unpin(tt_cuda *c)
 {
     if (c->queue == NULL)
         return;
-    (void)cudaStreamSynchronize(c->queue->stream);
+    for (int i = 0; i < BESIDE; i++)
+        (void)cudaStreamSynchronize(c->queue->stream[i]);
     while (c->queue->first != NULL) {
         pinned *p = c->queue->first;
         c->queue->first = p->next;
@@ -119,35 +138,39 @@ extern "C" void tt_cuda_queue_destroy(tt_cuda *c)
     for (int64_t i = 0; i < q->n_events; i++)
         cudaEventDestroy(q->event[i]);
     free(q->event);
-    cudaStreamDestroy(q->stream);
+    destroy_streams(q);
     delete q;
 }
 
-// is_wire: this queue; else the stream of the steps.
-static cudaStream_t stream_of(const tt_cuda *c, bool is_wire)
+static cudaStream_t stream_of(const tt_cuda *c, int queue)
 {
-    return is_wire ? c->queue->stream : c->stream;
+    return queue == TT_QUEUE_STEPS ? c->stream : c->queue->stream[queue - 1];
 }
 
 extern "C" cudaStream_t tt_cuda_queue_stream(const tt_cuda *c)
 {
-    return c->queue->stream;
+    return stream_of(c, TT_QUEUE_WIRE);
 }
 
-extern "C" const char *tt_cuda_queue_note(tt_cuda *c, bool is_wire,
-                                          int64_t event)
+extern "C" const char *tt_cuda_queue_note(tt_cuda *c, int queue, int64_t event)
+{
+    return tt_cuda_queue_note_in(c, stream_of(c, queue), event);
+}
+
+extern "C" const char *tt_cuda_queue_note_in(tt_cuda *c, cudaStream_t stream,
+                                             int64_t event)
 {
     TRY_CUDA(cudaSetDevice(c->device));
-    TRY_CUDA(cudaEventRecord(c->queue->event[event], stream_of(c, is_wire)));
+    TRY_CUDA(cudaEventRecord(c->queue->event[event], stream));
     return NULL;
 }
 
-extern "C" const char *tt_cuda_queue_follow(tt_cuda *c, bool is_wire,
+extern "C" const char *tt_cuda_queue_follow(tt_cuda *c, int queue,
                                             int64_t event)
 {
     TRY_CUDA(cudaSetDevice(c->device));
     TRY_CUDA(
-        cudaStreamWaitEvent(stream_of(c, is_wire), c->queue->event[event], 0));
+        cudaStreamWaitEvent(stream_of(c, queue), c->queue->event[event], 0));
     return NULL;
 }
 
@@ -162,20 +185,20 @@ extern "C" const char *tt_cuda_queue_is_over(tt_cuda *c, int64_t event,
                : tt_cuda_failed(status);
 }
 
-extern "C" const char *tt_cuda_queue_copy(tt_cuda *c, bool is_wire, void *to,
+extern "C" const char *tt_cuda_queue_copy(tt_cuda *c, int queue, void *to,
                                           const void *from, int64_t n)
 {
     TRY_CUDA(cudaSetDevice(c->device));
     TRY_CUDA(cudaMemcpyAsync(to, from, (size_t)n, cudaMemcpyDefault,
-                             stream_of(c, is_wire)));
+                             stream_of(c, queue)));
     return NULL;
 }
 
-extern "C" const char *tt_cuda_queue_fill(tt_cuda *c, bool is_wire, void *to,
+extern "C" const char *tt_cuda_queue_fill(tt_cuda *c, int queue, void *to,
                                           int byte, int64_t n)
 {
     TRY_CUDA(cudaSetDevice(c->device));
-    TRY_CUDA(cudaMemsetAsync(to, byte, (size_t)n, stream_of(c, is_wire)));
+    TRY_CUDA(cudaMemsetAsync(to, byte, (size_t)n, stream_of(c, queue)));
     return NULL;
 }
 
@@ -252,11 +275,11 @@ static const char *copy_move(tt_cuda *c, cudaStream_t stream, const tt_move *m)
     return tt_cuda_copy(&beside, &args);
 }
 
-extern "C" const char *tt_cuda_queue_move(tt_cuda *c, bool is_wire,
+extern "C" const char *tt_cuda_queue_move(tt_cuda *c, int queue,
                                           const tt_move *m)
 {
     TRY_CUDA(cudaSetDevice(c->device));
-    const cudaStream_t stream = stream_of(c, is_wire);
+    const cudaStream_t stream = stream_of(c, queue);
     for (int d = 0; d < m->ndim; d++)
         if (m->dim[d] == 0)
             return NULL;
