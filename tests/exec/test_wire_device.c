@@ -178,9 +178,10 @@ static tt_status l_make_id(tt_backend *backend,
 
 static tt_status l_open(tt_backend *backend,
                         const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
-                        int32_t me, tt_device_comm **out)
+                        int32_t me, bool is_apart, tt_device_comm **out)
 {
     (void)backend;
+    CHECK(!is_apart);
     CHECK(id[0] == 7 && id[TT_DEVICE_COMM_ID - 1] == 7 && me < n);
     *out = tt_alloc(sizeof **out);
     return *out != NULL ? TT_OK : TT_ERR_NOMEM;

@@ -17,8 +17,8 @@ die() {
 }
 
 # Ranks that share a device, by way of the host's memory; ranks with devices of their own,
-# by links. Operators, flights, layouts, training.
-for gpus in 1 3; do
+# by links. Operators, flights with and without stages, layouts, training.
+for gpus in 1 9; do
     for law in wire flight device_coll; do
         EMULATED_GPUS=$gpus "$program" check $law device=cuda >"$folder/out" 2>&1 ||
             die "$gpus GPUs: $(head -20 "$folder/out")"
