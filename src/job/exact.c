@@ -133,13 +133,18 @@ tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
     params->canonical = true;
     TT_TRY(tt_grid_mesh(&job->distribution, &job->grid, blocks, job->arena,
                         &params->mesh));
+    if (job->grid.size[TT_AXIS_DATA] > 1)
+        return TT_OK;
     // One rank has no batch rule in its layout, but blocks are cut by one.
-    if (strstr(params->layout, "batch:data") == NULL &&
-        job->grid.size[TT_AXIS_DATA] == 1) {
-        params->layout =
-            tt_arena_printf(job->arena, "batch:data %s", params->layout);
-        return params->layout == NULL ? TT_ERR_NOMEM : TT_OK;
-    }
+    tt_layout *rules = tt_arena_alloc(job->arena, sizeof *rules);
+    if (rules == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_layout_add(
+        rules, job->arena,
+        &(tt_layout_rule){.dim = "batch", .axis = tt_axis_name[TT_AXIS_DATA]}));
+    for (int32_t i = 0; i < params->rules->n; i++)
+        TT_TRY(tt_layout_add(rules, job->arena, &params->rules->rule[i]));
+    params->rules = rules;
     return TT_OK;
 }
 

@@ -88,7 +88,7 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
         return TT_OK;
     TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
-    params.layout = job->grid.layout_text;
+    params.rules = &job->grid.layout;
     params.zigzag = tt_distribution_zigzag(&job->distribution, graph);
     params.wide = tt_distribution_is_wide(&job->distribution, graph);
     params.way =

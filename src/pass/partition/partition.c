@@ -376,6 +376,8 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
     tt_layout layout = {0};
     TT_TRY(parse_mesh(p->mesh, &mesh));
     TT_TRY(check_mesh(&mesh, p));
+    if (p->rules != NULL)
+        return split_all(in, &mesh, p, p->rules, out);
     tt_arena *arena = tt_arena_create();
     tt_status status =
         arena == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for a layout")

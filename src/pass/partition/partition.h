@@ -3,12 +3,12 @@
 #ifndef TT_PASS_PARTITION_PARTITION_H
 #define TT_PASS_PARTITION_PARTITION_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "pass/partition/layout.h"
 
 typedef struct tt_partition_params {
-    const char *mesh;   // "data:2 tensor:4"
-    const char *layout; // "batch:data heads:tensor", see layout.h
+    const char *mesh;       // "data:2 tensor:4"
+    const char *layout;     // "batch:data heads:tensor", see layout.h
+    const tt_layout *rules; // if not NULL, instead of the text `layout`
     const char
         *zigzag;  // the axis along which `seq` goes zigzag; NULL, "": none
     int way;      // tt_way: of operators that need a whole sequence; 0: ring
