@@ -24,7 +24,8 @@ static const char *const use_key[TT_N_BUFFER_USES] = {
     [TT_USE_SCRATCH] = "scratch_bytes",
 };
 
-static tt_status print_json(tt_job *job, const tt_survey *survey, tt_str *out)
+static tt_status print_json(const tt_cli *cli, tt_job *job,
+                            const tt_survey *survey, tt_str *out)
 {
     tt_json json = {.out = out};
     const tt_plan *plan = job->plan;
@@ -61,6 +62,7 @@ static tt_status print_json(tt_job *job, const tt_survey *survey, tt_str *out)
     tt_json_str(&json, "layout", job->grid.layout_text);
     TT_TRY(tt_show_plan_json(job, survey, &json));
     TT_TRY(tt_show_trades_json(job, &json));
+    TT_TRY(tt_show_schedule_json(job, cli->arena, &json));
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");
     return TT_OK;
@@ -159,8 +161,10 @@ static tt_status print(const tt_cli *cli, tt_job *job, tt_str *out)
         tt_graph_print(job->graph, out);
         return TT_OK;
     }
+    if (tt_cli_has(cli, "--schedule") && !tt_cli_has(cli, "--json"))
+        return tt_show_schedule(job, cli->arena, out);
     TT_TRY(tt_survey_make(job, cli->arena, &survey));
-    return tt_cli_has(cli, "--json") ? print_json(job, &survey, out)
+    return tt_cli_has(cli, "--json") ? print_json(cli, job, &survey, out)
                                      : print_text(cli, job, &survey, out);
 }
 
@@ -209,6 +213,11 @@ static tt_status show(const tt_cli *cli, tt_job *job)
     TT_TRY(tt_job_plan(job));
     TT_TRY(choose_rank(cli, job));
     TT_TRY(tt_job_check_fit(job));
+    const char *svg = tt_cli_value(cli, "--svg");
+    if (tt_cli_has(cli, "--schedule") || svg != NULL)
+        TT_TRY(tt_show_schedule_check(job));
+    if (svg != NULL)
+        TT_TRY(tt_show_schedule_svg(job, cli->arena, svg));
     tt_status status = print(cli, job, &text);
     if (status == TT_OK)
         status = tt_str_status(&text);
@@ -273,6 +282,8 @@ static const tt_flag flags[] = {
     {"--rank", "the plan of this rank; else of the one with the most memory",
      "R"},
     {"--steps", "the list of steps too"},
+    {"--schedule", "the schedule of mesh.pipe: picture, figures, table"},
+    {"--svg", "writes the picture of the schedule to FILE too", "FILE"},
     {"--graph", "the graph before lowering, as text"},
     {"--json", "one JSON object"},
     {0},
@@ -282,8 +293,8 @@ const tt_command_def tt_command_plan = {
     .name = "plan",
     .doc = "What will run: memory, FLOPs, placements, collectives, steps.",
     .usage = "[FILE.yaml|DATA] [key=value ...] [-n N] [--memory SIZE] "
-             "[--placements] [--rank R]\n                  [--steps] [--graph] "
-             "[--json]",
+             "[--placements] [--rank R]\n                  [--steps] "
+             "[--schedule] [--svg FILE] [--graph] [--json]",
     .detail =
         "`tutti list settings` names the keys; `tutti list models` the "
         "models and model.*.\n-n 4, or mesh.data=2 mesh.tensor=2, plans one "
@@ -291,7 +302,9 @@ const tt_command_def tt_command_plan = {
         "of four, and shows what each of them\nholds of every weight and what "
         "it sends per layer, direction and axis; none is started.\nThe machine "
         "need not be this one: device=cuda plans for a GPU that is not here, "
-        "--memory\n80GB says what each rank may use.",
+        "--memory\n80GB says what each rank may use.\n--schedule draws how the "
+        "stages of "
+        "mesh.pipe=4 take turns; what it prints is a file for\npipe.schedule.",
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,

@@ -21,4 +21,13 @@ tt_status tt_show_plan_json(const tt_job *job, const tt_survey *survey,
 tt_status tt_show_trades(tt_job *job, tt_str *out);
 tt_status tt_show_trades_json(tt_job *job, tt_json *json);
 
+// The schedule of the job's stages. check() fails where there are none; the SVG goes to
+// a file; of a job without stages the JSON has no member "pipe".
+tt_status tt_show_schedule_check(const tt_job *job);
+tt_status tt_show_schedule(const tt_job *job, tt_arena *arena, tt_str *out);
+tt_status tt_show_schedule_svg(const tt_job *job, tt_arena *arena,
+                               const char *path);
+tt_status tt_show_schedule_json(const tt_job *job, tt_arena *arena,
+                                tt_json *json);
+
 #endif
