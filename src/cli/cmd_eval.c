@@ -93,33 +93,14 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
 
 // ---- a folder of others --------------------------------------------------
 
-enum {
-    USUAL_SEQ = 1024
-}; // tokens at once, where nobody says and models read more
-
-static int64_t number_of(const tt_settings *settings, const char *key)
-{
-    const tt_setting *s = tt_settings_find(settings, key);
-    const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
-    int64_t n = 0;
-    if (s == NULL || tt_opt_set(number, &n, "n", s->value, NULL) != TT_OK)
-        return 0;
-    return n;
-}
+// Tokens at once, where nobody says and models read more.
+enum { USUAL_SEQ = 1024 };
 
 // A model's longest context is rarely the right length to cut data into.
 static tt_status limit_seq(tt_cli *cli, tt_settings *out)
 {
-    static const char *const keys[] = {"seq", "model.context", "model.window"};
-    int64_t most = 0;
-    if (tt_settings_find(&cli->settings, "seq") != NULL)
-        return TT_OK;
-    for (int i = 0; i < 3; i++) {
-        const int64_t n = number_of(out, keys[i]);
-        if (n > 0 && (most == 0 || n < most))
-            most = n;
-    }
-    if (most <= USUAL_SEQ)
+    if (tt_settings_find(&cli->settings, "seq") != NULL ||
+        tt_model_folder_longest(out) <= USUAL_SEQ)
         return TT_OK;
     char text[32];
     snprintf(text, sizeof text, "%d", USUAL_SEQ);

@@ -14,6 +14,8 @@
 const char *const tt_offload_name[TT_OFFLOAD_ALL + 1] = {"none", "optimiser",
                                                          "activations", "all"};
 
+#define CHOICE(id, name, between_hosts) "|" name
+
 static const tt_opt top[] = {
     {"zero", "0", "what ranks share out: 1 optimiser, 2 gradients, 3 weights",
      TT_OPT_I64, AT(zero), NULL, 0, 3},
@@ -22,7 +24,7 @@ static const tt_opt top[] = {
     {"collective", "auto", "algorithm: see `tutti list collectives`",
      TT_OPT_STR, AT(collective)},
     {"transport", "auto", "between ranks", TT_OPT_CHOICE, AT(transport),
-     "auto|self|shm|mpi|nccl"},
+     "auto" TT_TRANSPORTS(CHOICE)},
     {"isa", "auto", "the processor's instructions that are used, at most",
      TT_OPT_CHOICE, AT(isa), TT_ISA_CHOICES},
     {0},

@@ -11,13 +11,20 @@
 #include "config/options.h"
 #include "pass/partition/layout.h"
 
+// What `transport` may be besides auto, and what the hosts then use: NCCL is between
+// devices.
+#define TT_TRANSPORTS(X)                                                       \
+    X(SELF, "self", "self")                                                    \
+    X(SHM, "shm", "shm")                                                       \
+    X(MPI, "mpi", "mpi")                                                       \
+    X(NCCL, "nccl", "auto")
+
+#define TT_TRANSPORT(id, name, between_hosts) TT_TRANSPORT_##id,
 typedef enum tt_transport {
     TT_TRANSPORT_AUTO,
-    TT_TRANSPORT_SELF,
-    TT_TRANSPORT_SHM,
-    TT_TRANSPORT_MPI,
-    TT_TRANSPORT_NCCL, // between devices; anything between their hosts
+    TT_TRANSPORTS(TT_TRANSPORT)
 } tt_transport;
+#undef TT_TRANSPORT
 
 // What lies in the host's memory while a device does not need it.
 typedef enum tt_offload {

@@ -305,7 +305,9 @@ static void speak(const tt__starting *s, const tt_world *world,
 static tt_status join(const tt__starting *s, const tt_world *world,
                       tt_witness *witness, int *exit_out)
 {
-    static const char *const names[] = {"auto", "self", "shm", "mpi", "auto"};
+#define BETWEEN_HOSTS(id, name, between_hosts) between_hosts,
+    static const char *const names[] = {"auto", TT_TRANSPORTS(BETWEEN_HOSTS)};
+#undef BETWEEN_HOSTS
     const tt_ranks_program *program = s->request->program;
     const tt_team_options options = {.get = program->get,
                                      .plugins = program->plugins,

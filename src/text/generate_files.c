@@ -36,12 +36,8 @@ typedef struct opening {
 // allocated for the whole context, and would fill the memory.
 static tt_status limit_context(opening *o)
 {
-    const tt_setting *context = tt_settings_find(&o->settings, "model.context");
-    const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
-    int64_t n = 0;
-    if (context == NULL || tt_settings_find(&o->settings, "seq") != NULL ||
-        tt_opt_set(number, &n, "n", context->value, o->arena) != TT_OK ||
-        n <= MAX_CONTEXT)
+    const int64_t n = tt_model_folder_longest(&o->settings);
+    if (n <= MAX_CONTEXT || tt_settings_find(&o->settings, "seq") != NULL)
         return TT_OK;
     tt_str_addf(o->notes,
                 "the model reads up to %lld tokens; this remembers %d (seq=N "

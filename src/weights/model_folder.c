@@ -79,6 +79,22 @@ static bool has(const char *folder, const char *name)
     return n > 0 && n < (int)sizeof path && tt_file_exists(path);
 }
 
+int64_t tt_model_folder_longest(const tt_settings *settings)
+{
+    static const char *const keys[] = {"seq", "model.context", "model.window"};
+    static const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
+    int64_t least = 0;
+    for (int i = 0; i < 3; i++) {
+        const tt_setting *s = tt_settings_find(settings, keys[i]);
+        int64_t n = 0;
+        // What is no number is refused when all settings are read.
+        if (s != NULL && tt_opt_set(number, &n, "n", s->value, NULL) == TT_OK &&
+            n > 0 && (least == 0 || n < least))
+            least = n;
+    }
+    return least;
+}
+
 bool tt_model_folder_is(const char *folder)
 {
     return has(folder, "config.yaml") || has(folder, "config.json");

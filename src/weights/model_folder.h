@@ -16,6 +16,10 @@ tt_status tt_model_folder_read(const char *folder, tt_arena *arena,
 tt_status tt_model_folder_read_file(const char *path, tt_arena *arena,
                                     tt_settings *settings);
 
+// The most tokens that the model of these settings reads at once: the least of seq,
+// model.context and model.window that are set. 0: none is.
+int64_t tt_model_folder_longest(const tt_settings *settings);
+
 // Whether the folder has either file.
 bool tt_model_folder_is(const char *folder);
 
