@@ -53,6 +53,30 @@ static void touch_fed(tt__lower *l)
     }
 }
 
+static bool crosses(const tt_plan *plan, const tt_buffer *b)
+{
+    return b->first >= 0 &&
+           segment_of(plan, b->first) != segment_of(plan, b->last);
+}
+
+// A collective of the update begins with the last micro-batch of its stage, in whichever
+// slot that is, and the update reads the result: there is one, in no slot. Rows of other
+// stages run meanwhile, so nothing shares its memory.
+static void leave_slots(tt_plan *plan)
+{
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n && flight->is_last_only; i++) {
+            const tt_ref *out = plan->step[plan->member[flight->first + i]].out;
+            if (out->buffer < 0 || plan->buffer[out->buffer].class_ != TT_SLOT)
+                continue;
+            plan->buffer[out->buffer].class_ = TT_SCRATCH;
+            touch(plan, out->buffer, 0);
+            touch(plan, out->buffer, plan->n_steps);
+        }
+    }
+}
+
 void tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -77,10 +101,10 @@ void tt__lifetimes_find(tt__lower *l)
     for (int32_t v = 0; v < l->g->n_values; v++)
         if (l->info[v].is_host_read)
             touch(plan, plan->home[v].buffer, plan->n_steps);
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        tt_buffer *b = &plan->buffer[i];
-        if (b->class_ == TT_SCRATCH && b->first >= 0 &&
-            segment_of(plan, b->first) != segment_of(plan, b->last))
-            b->class_ = TT_SLOT;
-    }
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        if (plan->buffer[i].class_ == TT_SCRATCH &&
+            crosses(plan, &plan->buffer[i]))
+            plan->buffer[i].class_ = TT_SLOT;
+    if (plan->n_slots > 1)
+        leave_slots(plan);
 }

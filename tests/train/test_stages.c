@@ -1,0 +1,101 @@
+// Stages of a pipeline compute what one rank computes: families, chunks, schedules,
+// levels of ZeRO, tensor parallelism. States are read where they lie, with the guard,
+// which keeps copies of those that are here.
+
+#include "crew.h"
+#include "jobs.h"
+#include "test.h"
+
+enum { STEPS = 3, MOST = 12 };
+
+typedef struct layout {
+    int32_t ranks;
+    const char *setting[5]; // ends with NULL
+} layout;
+
+static const layout layouts[] = {
+    {2, {"mesh.pipe=2", NULL}},
+    {3, {"mesh.pipe=3", "pipe.schedule=gpipe", NULL}},
+    {2, {"mesh.pipe=2", "pipe.chunks=2", NULL}},
+    {2, {"mesh.pipe=2", "pipe.schedule=zb-h1", NULL}},
+    {4, {"mesh.pipe=2", "zero=0", NULL}},
+    {4, {"mesh.pipe=2", "zero=1", NULL}},
+    {4, {"mesh.pipe=2", "zero=1", "pipe.schedule=gpipe", NULL}},
+    {4, {"mesh.pipe=2", "zero=2", "pipe.chunks=2", NULL}},
+    {4, {"mesh.pipe=2", "zero=3", NULL}},
+    {4, {"mesh.pipe=2", "mesh.tensor=2", NULL}},
+};
+
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static void join(const char *const *a, const char *const *b,
+                 const char *out[MOST])
+{
+    int n = 0;
+    for (; *a != NULL; a++)
+        out[n++] = *a;
+    for (; *b != NULL; b++)
+        out[n++] = *b;
+    CHECK(n < MOST);
+    out[n] = NULL;
+}
+
+static void check_layout(const family *f, const layout *l,
+                         const char *const *more, const crew_run *one)
+{
+    const char *all[MOST], *worst = "";
+    join(more, l->setting, all);
+    crew_run *run = crew_train(f, all, l->ranks, STEPS);
+    const double rel = crew_difference(run, one, &worst);
+    CHECK_MSG(rel <= 1e-9, "%s, %s %s: %s differs by %g", f->name,
+              l->setting[0], l->setting[1] != NULL ? l->setting[1] : "", worst,
+              rel);
+    CHECK_CLOSE(run->loss, one->loss, 1e-9);
+    CHECK_CLOSE(run->norm, one->norm, 1e-9);
+    crew_free(run);
+}
+
+static void check_family(const char *name, const char *const *more)
+{
+    const family *f = family_named(name);
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (int i = 0; i < LAYOUTS; i++)
+        check_layout(f, &layouts[i], more, one);
+    crew_free(one);
+}
+
+TEST_SLOW(stages_train_gpt_as_one_rank_does, 180)
+{
+    const char *const more[] = {"precision=fp64", "batch=8",
+                                "accumulate=4",   "model.layers=4",
+                                "model.heads=4",  "model.dropout=0.1",
+                                "train.ema=0.9",  NULL};
+    check_family("gpt", more);
+}
+
+TEST_SLOW(stages_train_llama_as_one_rank_does, 180)
+{
+    const char *const more[] = {"precision=fp64", "batch=8", "accumulate=4",
+                                "model.layers=4", NULL};
+    check_family("llama", more);
+}
+
+TEST_SLOW(stages_train_lstm_as_one_rank_does, 180)
+{
+    const char *const more[] = {"precision=fp64", "batch=8", "accumulate=4",
+                                "model.layers=4", NULL};
+    check_family("lstm", more);
+}
+
+// Batch norm has statistics that each micro-batch changes: buffers at a stage.
+TEST_SLOW(stages_train_resnet_as_one_rank_does, 240)
+{
+    const family *f = family_named("resnet");
+    const char *const more[] = {"precision=fp64", "batch=8",   "accumulate=2",
+                                "model.width=4",  "optim=sgd", "optim.lr=1e-3",
+                                "image=16",       NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (int i = 0; i < LAYOUTS - 1; i++) // without tensor
+        check_layout(f, &layouts[i], more, one);
+    crew_free(one);
+}
