@@ -73,7 +73,7 @@ static tt_status compare_flights(const tt_job *job)
                     : tt_fail(TT_ERR_NOMEM, "no memory to compare ranks"));
     if (status == TT_OK)
         status = tt_peers_collect(peers, "comparison", &mine, sizeof mine, all);
-    if (status == TT_OK) {
+    if (status == TT_OK && all != NULL) {
         print_flights(job, all, &text);
         status = tt_peers_agree(peers, "comparison", tt_str_status(&text));
     }
