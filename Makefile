@@ -367,14 +367,17 @@ tsan: setup ## run the tests whose ranks are threads under ThreadSanitizer
 	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tools/tsan.supp \
 		build/tsan/test-runner $(if $(T),$(T),$(TSAN_TESTS))
 
-# A fuzzer is one file of tests/fuzz, the folders that read files and libFuzzer, all
-# under clang's sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
+# A fuzzer is one file of tests/fuzz, the folders that read files or codes and libFuzzer,
+# all under clang's sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
 FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS   := $(FUZZ_SRCS:tests/fuzz/fuzz_%.c=build/fuzz/%)
-FUZZ_FLAGS := -std=gnu17 -O1 -g -DTT_FUZZ -fsanitize=address,undefined \
+FUZZ_FLAGS := -std=gnu17 -O1 -g -DTT_FUZZ -DTT_ISA_BASE_ONLY \
+	-fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fsanitize=fuzzer-no-link -fopenmp=libgomp
 FUZZ_OBJS := $(patsubst %.c,build/fuzz/obj/%.o,$(filter src/base/% src/data/% \
-	src/store/% src/pipe/%,$(LIB_SRCS)))
+	src/store/% src/pipe/% src/graph/% src/ops/% src/backend/sites.c \
+	src/backend/ref/code/% src/backend/cpu/code/% src/backend/cpu/simd% \
+	src/backend/cpu/isa.c src/backend/cpu/wrap.c,$(SRCS)))
 FUZZ_SECONDS ?= 60
 
 .PHONY: fuzz fuzz-run

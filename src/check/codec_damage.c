@@ -5,15 +5,20 @@
 //               longer, under a check that is right: what a malicious peer could send.
 //               The decoder refuses them or makes numbers of them; the interpreter's
 //               guards and the sanitizers' builds see whether it touches anything else
+//
+// Each damaged code is given to the reference and to the kernels of the CPU. Both must
+// come to the same verdict, and to the same numbers where they accept it.
 
 #include "check/codec_damage.h"
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "check/codec_trial.h"
+#include "exec/exec.h"
 #include "ops/codec/codes.h"
 #include "ops/gradops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +28,11 @@ enum { BODIES = 300, BITS = 200 };
 typedef struct decoder {
     tt_graph *graph;
     tt_interp *interp;
+    tt_backend *cpu;
+    tt_plan *plan;
+    tt_exec *exec;
+    float *sum; // of the CPU
+    int64_t n;
     unsigned char *code, *right; // the input, and a right code
     int64_t capacity, used;
     tt_packet about;
@@ -65,9 +75,65 @@ static bool describe(decoder *d, const tt_trial *t)
     return false;
 }
 
-static tt_status decode(decoder *d)
+static tt_status open_cpu(decoder *d)
 {
-    return tt_interp_run(d->interp);
+    const tt_backend_options one = {.n_threads = 1};
+    const tt_lower_options lower = {.n_micro = 1};
+    const tt_exec_options exec = {.poison = true};
+    const tt_val sum = tt_graph_output_find(d->graph, "sum");
+    d->n = tt_shape_count(&d->graph->value[sum.id].type.shape);
+    d->sum = tt_alloc(d->n * (int64_t)sizeof *d->sum);
+    if (d->sum == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    TT_TRY(tt_backend_open(tt_backend_find("cpu"), &one, &d->cpu));
+    TT_TRY(tt_plan_lower(d->graph, &d->cpu->target, &lower, &d->plan));
+    return tt_exec_create(d->plan, d->cpu, &exec, &d->exec);
+}
+
+static void close_decoder(decoder *d)
+{
+    tt_exec_destroy(d->exec);
+    tt_plan_destroy(d->plan);
+    tt_backend_close(d->cpu);
+    tt_interp_destroy(d->interp);
+    tt_graph_destroy(d->graph);
+    tt_free(d->sum);
+}
+
+// What the kernels of the CPU say about the code.
+static tt_status decode_on_cpu(decoder *d)
+{
+    TT_TRY(tt_exec_write(d->exec, tt_graph_find(d->graph, "code"), d->code));
+    TT_TRY(tt_exec_run(d->exec, NULL, NULL));
+    if (tt_exec_overrun(d->exec) >= 0)
+        return tt_fail(TT_ERR_STATE, "writes beyond a buffer's end");
+    return tt_exec_read(d->exec, tt_graph_output_find(d->graph, "sum"), d->sum);
+}
+
+// Zeros of both signs are one number.
+static bool is_same_sum(const decoder *d)
+{
+    const float *ref =
+        tt_interp_data(d->interp, 0, tt_graph_output_find(d->graph, "sum"));
+    for (int64_t i = 0; i < d->n; i++)
+        if (ref[i] != d->sum[i] && !(isnan(ref[i]) && isnan(d->sum[i])))
+            return false;
+    return true;
+}
+
+static tt_status decode(tt_law_report *r, decoder *d)
+{
+    const tt_status cpu = decode_on_cpu(d), ref = tt_interp_run(d->interp);
+    const int kind = (int)d->about.kind;
+    tt_law_report_check(r, cpu == ref,
+                        "a damaged code of kind %d: the CPU says %s, the "
+                        "reference %s",
+                        kind, tt_status_name(cpu), tt_status_name(ref));
+    tt_law_report_check(r, ref != TT_OK || is_same_sum(d),
+                        "a damaged code of kind %d: the CPU has other numbers "
+                        "than the reference",
+                        kind);
+    return ref;
 }
 
 static void check_bits(tt_law_report *r, decoder *d, const char *name)
@@ -78,7 +144,7 @@ static void check_bits(tt_law_report *r, decoder *d, const char *name)
             i < 64 ? (uint64_t)i * 3 : tt_rng_u32(21, (uint64_t)i) % bits;
         memcpy(d->code, d->right, (size_t)d->capacity);
         d->code[bit / 8] = (unsigned char)(d->code[bit / 8] ^ 1 << bit % 8);
-        tt_law_report_check(r, decode(d) == TT_ERR_PEER,
+        tt_law_report_check(r, decode(r, d) == TT_ERR_PEER,
                             "codec %s: a code whose bit %lld was changed is "
                             "not refused",
                             name, (long long)bit);
@@ -109,7 +175,7 @@ static void check_nonsense(tt_law_report *r, decoder *d, const char *name)
 {
     for (int i = 0; i < BODIES; i++) {
         make_nonsense(d, tt_rng_key(22, name, (uint64_t)i));
-        const tt_status status = decode(d);
+        const tt_status status = decode(r, d);
         tt_law_report_check(r, status == TT_OK || status == TT_ERR_PEER,
                             "codec %s: nonsense number %d: %s", name, i,
                             tt_error_message());
@@ -129,7 +195,7 @@ static void check_others(tt_law_report *r, decoder *d, const char *name)
         memcpy(d->code, d->right, (size_t)d->capacity);
         tt_packet_close(&other[i], d->code, i == 3 ? d->capacity + 1 : d->used,
                         hash);
-        tt_law_report_check(r, decode(d) == TT_ERR_PEER,
+        tt_law_report_check(r, decode(r, d) == TT_ERR_PEER,
                             "codec %s: a code of another %s is not refused",
                             name,
                             i == 0   ? "tensor"
@@ -138,7 +204,7 @@ static void check_others(tt_law_report *r, decoder *d, const char *name)
                                      : "length");
     }
     memcpy(d->code, d->right, (size_t)d->capacity);
-    tt_law_report_check(r, decode(d) == TT_OK,
+    tt_law_report_check(r, decode(r, d) == TT_OK,
                         "codec %s: a right code is refused: %s", name,
                         tt_error_message());
 }
@@ -150,6 +216,7 @@ static tt_status check(tt_law_report *r, tt_trial *t, decoder *d)
     d->capacity = tt_shape_count(&t->graph->value[code.id].type.shape);
     TT_TRY(build(t, d->capacity, &d->graph));
     TT_TRY(tt_interp_create(d->graph, &d->interp));
+    TT_TRY(open_cpu(d));
     d->code = tt_interp_data(d->interp, 0, tt_graph_find(d->graph, "code"));
     d->right = tt_interp_data(t->interp, 0, code);
     memcpy(&d->used, d->right + 16, sizeof d->used);
@@ -187,8 +254,7 @@ tt_status tt__codec_damage(tt_law_report *r, const tt_codec_def *codec)
             t.graph->value[t.code[0][0].id].type.dtype == TT_U8)
             status = check(r, &t, &d);
         tt_free(x);
-        tt_interp_destroy(d.interp);
-        tt_graph_destroy(d.graph);
+        close_decoder(&d);
         tt_trial_fini(&t);
     }
     return status;

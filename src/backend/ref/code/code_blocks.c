@@ -106,9 +106,10 @@ static void mean_size(const tt_code_params *p, const double *e, int64_t n,
     *scale = tt__ref_chains_sum(sum) / (float)n;
 }
 
+// The digit alone votes, whatever sign a peer gives to the scale.
 static float value_sign(const float *scale, int digit)
 {
-    return digit != 0 ? *scale : -*scale;
+    return digit != 0 ? fabsf(*scale) : -fabsf(*scale);
 }
 
 // A fixed threshold must not hide that an entry is not finite.

@@ -212,7 +212,8 @@ static bool decode_qsgd(const tt__ref_job *job, const unsigned char *body,
         const int64_t length = size & ~TT_QSGD_DENSE;
         const bool is_dense = (size & TT_QSGD_DENSE) != 0;
         if (at + length > bytes ||
-            (is_dense && length != tt_qsgd_dense_bytes(p, n)) ||
+            is_dense != (length == tt_qsgd_dense_bytes(p, n)) ||
+            length > tt_qsgd_dense_bytes(p, n) ||
             !(is_dense ? read_dense(p, body + at, n, level)
                        : read_elias(p, body + at, length, n, level)))
             return false;

@@ -310,10 +310,9 @@ static bool add_block(const tt_code_params *p, const unsigned char *from,
     const int64_t bytes = size & ~TT_QSGD_DENSE;
     const int levels = (int)p->levels;
     const bool is_dense = (size & TT_QSGD_DENSE) != 0;
-    if (is_dense && bytes != tt_qsgd_dense_bytes(p, n))
+    if (is_dense != (bytes == tt_qsgd_dense_bytes(p, n)) ||
+        bytes > tt_qsgd_dense_bytes(p, n))
         return false;
-    if (bytes > MOST)
-        return false; // no block has as many
     memcpy(room, from, (size_t)bytes);
     memset(room + bytes, 0, PAD);
     if (is_dense) {
