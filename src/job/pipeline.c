@@ -53,12 +53,16 @@ static tt_status unknown(const char *name)
     tt_near_try(&near, "auto");
     for (int i = 0; i < n; i++)
         tt_near_try(&near, all[i]->name);
+    if (near.best != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "pipe.schedule=%s: there is no such schedule; did you "
+                       "mean %s?",
+                       name, near.best);
     return tt_fail(TT_ERR_ARG,
-                   "pipe.schedule=%s: there is no such schedule; %s%s`tutti "
-                   "list schedules` names them, and a file is named by its "
-                   "path, like ./%s",
-                   name, near.best != NULL ? "did you mean " : "",
-                   near.best == NULL ? "" : near.best, name);
+                   "pipe.schedule=%s: there is no such schedule; `tutti list "
+                   "schedules` names them, and a file is named by its path, "
+                   "like ./%s",
+                   name, name);
 }
 
 static tt_status make_named(const tt_job *job, const char *name,
