@@ -136,6 +136,9 @@ static const tt_wire_event *pending(const tt_ranks_report *r, int64_t *n_out)
 {
     tt_wire_stats stats;
     const tt_wire_event *event = NULL;
+    *n_out = 0;
+    if (r->options.has_stages)
+        return NULL;
     const int64_t kept = tt_comm_wire_events(r->options.wire, &event);
     tt_comm_wire_stats(r->options.wire, false, &stats);
     const int64_t since = stats.flights - r->gathered;

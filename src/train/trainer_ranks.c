@@ -18,7 +18,8 @@ tt_status tt__trainer_ranks_open(tt_trainer *t)
 {
     const tt_ranks_options options = {.wire = t->job->peers.wire,
                                       .exec = t->job->exec,
-                                      .wants_trace = tt__trainer_traces(t)};
+                                      .wants_trace = tt__trainer_traces(t),
+                                      .has_stages = t->job->pipe != NULL};
     return tt_ranks_report_open(&options, &t->report);
 }
 
