@@ -9,8 +9,9 @@
 //
 // A piece ends where a flight begins or must be over, where a copy from or to the host
 // begins or must be over, or at a kernel that runs on the host. Arguments are those of
-// the recording, so whatever changes between runs must lie in the device's memory. Only
-// whether kernels add differs between micro-batches: then there are two recordings.
+// the recording, so whatever changes between runs must lie in the device's memory. Two
+// things differ between micro-batches: the slot, whose addresses are in the arguments, and
+// whether kernels add. So there are up to two recordings for each slot.
 //
 // Traces, marks and the search for NaN look at single steps, so they launch each step.
 
@@ -33,8 +34,7 @@ static bool is_wanted(const tt_exec *exec)
     return memory != NULL && memory->record != NULL &&
            !exec->backend->options.launch && !o->trace && !o->wait &&
            !o->marks && !o->check_finite &&
-           exec->plan->flight_order != TT_ORDER_MAGNITUDE &&
-           exec->plan->n_slots == 1; // a recording has one slot's addresses
+           exec->plan->flight_order != TT_ORDER_MAGNITUDE;
 }
 
 // Copies from and to the host begin and end between pieces.
@@ -89,16 +89,24 @@ tt_status tt__replay_init(tt_exec *exec)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
     for (int32_t i = 0; i < plan->n_segments; i++)
         cut_segment(exec, &plan->segment[i]);
+    const int64_t takes = 2 * (int64_t)plan->n_slots;
+    exec->take =
+        tt_alloc((exec->n_pieces * takes + 1) * (int64_t)sizeof *exec->take);
+    if (exec->take == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
+    for (int32_t i = 0; i < exec->n_pieces; i++)
+        exec->piece[i].take = exec->take + i * takes;
     return TT_OK;
 }
 
 void tt__replay_fini(tt_exec *exec)
 {
-    for (int32_t i = 0; i < exec->n_pieces; i++)
-        for (int way = 0; way < 2; way++)
-            memory_of(exec)->forget(exec->backend,
-                                    exec->piece[i].recording[way]);
+    const int64_t n = 2 * (int64_t)exec->n_pieces * exec->plan->n_slots;
+    for (int64_t i = 0; i < n && exec->take != NULL; i++)
+        memory_of(exec)->forget(exec->backend, exec->take[i].recording);
+    tt_free(exec->take);
     tt_free(exec->piece);
+    exec->take = NULL;
     exec->piece = NULL;
     exec->n_pieces = 0;
 }
@@ -132,15 +140,15 @@ static tt_status record(tt_exec *exec, tt__recording *p, void **recording_out)
 tt_status tt__recording_run(tt_exec *exec, tt__recording *piece)
 {
     const int way = piece->differs && !exec->row->is_first ? 1 : 0;
-    void **recording = &piece->recording[way];
-    if (*recording == NULL && !piece->is_direct && piece->n_runs[way]++ > 0) {
-        TT_TRY(record(exec, piece, recording));
-        piece->is_direct = *recording == NULL;
+    tt__take *take = &piece->take[2 * exec->row->slot + way];
+    if (take->recording == NULL && !piece->is_direct && take->n_runs++ > 0) {
+        TT_TRY(record(exec, piece, &take->recording));
+        piece->is_direct = take->recording == NULL;
     }
-    if (*recording == NULL)
+    if (take->recording == NULL)
         return tt__run_steps(exec, piece->first, piece->end);
     const double start = tt_clock_seconds();
-    TT_TRY(memory_of(exec)->replay(exec->backend, *recording));
+    TT_TRY(memory_of(exec)->replay(exec->backend, take->recording));
     exec->stats.kernel_seconds += tt_clock_seconds() - start;
     exec->stats.n_steps += piece->end - piece->first;
     exec->stats.n_replayed += piece->end - piece->first;

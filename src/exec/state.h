@@ -45,13 +45,16 @@ typedef struct tt__row_state {
 } tt__row_state;
 
 // Consecutive steps that a device can replay (replay.c): all that changes between runs
-// is in its memory. Micro-batches differ only in whether they add.
+// is in its memory. Micro-batches differ only in their slot and in whether they add.
+typedef struct tt__take {
+    int32_t n_runs;
+    void *recording; // NULL: not yet
+} tt__take;
 typedef struct tt__recording {
     int32_t first, end;
     bool differs;   // the first micro-batch differs from the others
     bool is_direct; // could not be recorded
-    int32_t n_runs[2];
-    void *recording[2];
+    tt__take *take; // two for each slot
 } tt__recording;
 
 struct tt_exec {
@@ -82,6 +85,7 @@ struct tt_exec {
     int64_t n_marked;
     tt__row_state rows;
     tt__recording *piece; // in the order of their steps
+    tt__take *take;       // of all pieces
     int32_t n_pieces;
 };
 
@@ -100,8 +104,9 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
     const tt_buffer *b = &exec->plan->buffer[ref->buffer];
     const int32_t slot =
         b->class_ == TT_SLOT && exec->row != NULL ? exec->row->slot : 0;
-    const int64_t offset =
-        b->offset + ref->offset + slot * exec->plan->slot_bytes;
+    const int64_t offset = b->offset + ref->offset +
+                           slot * (b->on_host ? exec->plan->host_slot_bytes
+                                              : exec->plan->slot_bytes);
     return b->on_host ? exec->on_host + offset : tt__at(exec, offset);
 }
 

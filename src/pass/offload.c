@@ -38,7 +38,8 @@ static tt_status move(work *w, const tt_op_def *op, tt_val from, int32_t old,
     return TT_OK;
 }
 
-// Brings groups back up to `group`, in front of a node.
+// Brings groups back up to `group`, in front of a node; each value in the stage that reads
+// it first.
 static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
                        int32_t group, const tt_node *node)
 {
@@ -49,8 +50,8 @@ static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
         const tt__cargo *x = &c->cargo[i];
         if (x->group < *loaded || x->group > group)
             continue;
-        TT_TRY(tt__copy_aim(&w->r.b, phase, node->stage,
-                            w->r.old->node[x->user].origin));
+        const tt_node *user = &w->r.old->node[x->user];
+        TT_TRY(tt__copy_aim(&w->r.b, phase, user->stage, user->origin));
         TT_TRY(move(w, &tt_op_reload, w->host[x->value], x->value,
                     &w->again[x->value]));
     }

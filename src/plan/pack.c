@@ -307,7 +307,8 @@ static tt_status pack_slots(tt__lower *l, int64_t *end)
     return TT_OK;
 }
 
-// The host's arena: persistent buffers, then the others by lifetime.
+// The host's arena: persistent buffers, then the others by lifetime, as often as there
+// are slots.
 static tt_status pack_host(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -322,15 +323,22 @@ static tt_status pack_host(tt__lower *l)
         tt_buffer *b = &plan->buffer[i];
         if (b->on_host && b->class_ == TT_PERSISTENT)
             append(b, &end);
-        else if (b->on_host && b->first >= 0)
+        else if (b->on_host && b->first >= 0) {
+            b->class_ = plan->n_slots > 1 ? TT_SLOT : b->class_;
             items[n_items++] = (item){
                 .id = i, .first = b->first, .last = b->last, .bytes = b->bytes};
+        }
     }
     qsort(items, (size_t)n_items, sizeof(item), by_size);
     const int64_t passing = place_all(items, n_items, placed, 0, 0);
     for (int32_t i = 0; i < n_items; i++)
         plan->buffer[items[i].id].offset = align_up(end) + items[i].offset;
-    plan->host_bytes = passing > 0 ? align_up(end) + passing : end;
+    if (plan->n_slots > 1)
+        plan->host_slot_bytes = align_up(passing);
+    plan->host_bytes = passing == 0
+                           ? end
+                           : align_up(end) + passing +
+                                 (plan->n_slots - 1) * plan->host_slot_bytes;
     return TT_OK;
 }
 

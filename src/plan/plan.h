@@ -143,7 +143,7 @@ typedef struct tt_plan {
     int64_t peak_bytes; // of the arena
     int64_t slot_bytes; // from one slot to the next; 0: there is one
     // A second arena, in the host's memory, for what is offloaded.
-    int64_t host_bytes;
+    int64_t host_bytes, host_slot_bytes;
     // Of one step: n_micro forward and backward, one update. Depth is the longest
     // path through one micro-batch and the update.
     tt_cost cost;

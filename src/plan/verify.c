@@ -26,8 +26,10 @@ static tt_status check_buffers(const tt_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
+        const int64_t slot =
+            b->on_host ? plan->host_slot_bytes : plan->slot_bytes;
         const int64_t last =
-            b->class_ == TT_SLOT ? (plan->n_slots - 1) * plan->slot_bytes : 0;
+            b->class_ == TT_SLOT ? (plan->n_slots - 1) * slot : 0;
         if (b->offset < 0 || b->offset % 64 != 0 ||
             last + b->offset + b->bytes >
                 (b->on_host ? plan->host_bytes : plan->peak_bytes))
