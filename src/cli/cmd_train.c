@@ -54,6 +54,8 @@ static void print_json(const tt_run_end *end)
     tt_json_f64(&json, "best_loss", end->best_loss);
     tt_json_f64(&json, "accuracy", end->accuracy);
     tt_report_time_json(&end->time, &json);
+    if (end->ranks == NULL)
+        tt_json_bool(&json, "paced", end->is_paced);
     if (end->ranks != NULL)
         tt_ranks_report_print_json(end->ranks, &json);
     tt_json_close(&json, '}');

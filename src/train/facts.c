@@ -68,6 +68,7 @@ static void list_facts(list *l, const tt_run_facts *f)
         tt_arena_printf(l->arena, "%.4g GFLOP", f->flops_per_step / 1e9));
     add_memory(l, f);
     add(l, "ranks", f->ranks);
+    add(l, "pace", f->pace);
     add(l, "mesh", f->mesh);
     add(l, "layout", f->layout);
     if (f->mesh != NULL && f->mesh[0] != '\0')

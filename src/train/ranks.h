@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "store/report/report.h"
+#include "train/ranks_pipe.h"
 
 #include <stdint.h>
 
@@ -41,7 +42,9 @@ typedef struct tt_ranks {
     int32_t straggler;         // who came last most often; -1: no collective
     int32_t n_names;           // those that cost most, the costliest first
     const tt_collective_row *name;
-    double clock_error; // seconds by which arrivals may be wrong
+    double clock_error;        // seconds by which arrivals may be wrong
+    const tt_ranks_pipe *pipe; // NULL: there are no stages
+    bool is_paced;             // times are those of trial.pace
 } tt_ranks;
 
 // Since the last point, per step and rank, without evaluations and checkpoints.
@@ -57,7 +60,7 @@ void tt_ranks_report_sentence(const tt_ranks *ranks, tt_str *out);
 
 double tt_rank_hidden(const tt_rank_row *row); // seconds
 
-// Appends two members of an object, "ranks" and "collectives".
+// Appends members of an object: "ranks", "collectives" and, of stages, "pipe".
 void tt_ranks_report_print_json(const tt_ranks *ranks, tt_json *json);
 
 #endif

@@ -54,4 +54,8 @@ struct tt_ranks_report {
 tt_status tt__ranks_report_gather(const tt_ranks_report *report, tt_num type,
                                   const void *mine, void *all, int64_t n);
 
+// What the stages did, on rank 0; NULL elsewhere, and where there are none.
+tt_status tt__ranks_report_pipe(const tt_ranks_report *report, tt_arena *arena,
+                                const tt_ranks_pipe **pipe_out);
+
 #endif

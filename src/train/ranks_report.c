@@ -137,7 +137,7 @@ static const tt_wire_event *pending(const tt_ranks_report *r, int64_t *n_out)
     tt_wire_stats stats;
     const tt_wire_event *event = NULL;
     *n_out = 0;
-    if (r->options.has_stages)
+    if (r->options.pipe != NULL)
         return NULL;
     const int64_t kept = tt_comm_wire_events(r->options.wire, &event);
     tt_comm_wire_stats(r->options.wire, false, &stats);
@@ -351,13 +351,17 @@ tt_status tt_ranks_report_end(tt_ranks_report *r, tt_arena *arena,
     *ranks_out = NULL;
     if (r->size == 1)
         return TT_OK;
+    const tt_ranks_pipe *pipe = NULL;
     TT_TRY(gather_all(r, true));
+    TT_TRY(tt__ranks_report_pipe(r, arena, &pipe));
     if (r->rank > 0)
         return TT_OK;
     tt_ranks *ranks = tt_arena_alloc(arena, sizeof *ranks);
     if (ranks == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(sum_up(r, arena, ranks));
+    ranks->pipe = pipe;
+    ranks->is_paced = r->options.is_paced;
     *ranks_out = ranks;
     return TT_OK;
 }

@@ -18,9 +18,11 @@ typedef struct tt_ranks_options {
         *exec;        // of the training step, with `trace` where one is wanted
     const char *host; // this rank's; NULL: the machine's name
     bool wants_trace; // tt_ranks_report_trace will be called
-    // Ranks have collectives of their own, which cannot be compared: nobody is the
-    // last to arrive. Rows of the schedule say who waits for whom instead.
-    bool has_stages;
+    // The schedule of the stages; NULL: there are none. With stages ranks have
+    // collectives of their own, which cannot be compared: nobody is the last to arrive.
+    // Rows of the schedule say who waits for whom instead (ranks_pipe.h).
+    const struct tt_pipe *pipe;
+    bool is_paced; // by trial.pace
 } tt_ranks_options;
 
 tt_status tt_ranks_report_open(const tt_ranks_options *options,

@@ -96,5 +96,8 @@ void tt_ranks_report_print_json(const tt_ranks *ranks, tt_json *j)
         print_name(&ranks->name[i], j);
     tt_json_close(j, ']');
     tt_json_close(j, '}');
+    tt_json_bool(j, "paced", ranks->is_paced);
+    if (ranks->pipe != NULL)
+        tt_ranks_pipe_print_json(ranks->pipe, j);
     tt_str_fini(&sentence);
 }

@@ -156,6 +156,7 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .perplexity = is_tokens(t) ? exp(loss) : (double)NAN,
         .step_seconds = seconds,
         .rate = units_per_step(t) / seconds,
+        .is_paced = t->job->pace != NULL,
         .flops_per_second = tt_job_flops(t->job) / seconds,
         .mfu = utilisation(t, seconds),
         .elapsed = now - t->started,

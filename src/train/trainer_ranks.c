@@ -19,7 +19,8 @@ tt_status tt__trainer_ranks_open(tt_trainer *t)
     const tt_ranks_options options = {.wire = t->job->peers.wire,
                                       .exec = t->job->exec,
                                       .wants_trace = tt__trainer_traces(t),
-                                      .has_stages = t->job->pipe != NULL};
+                                      .pipe = t->job->pipe,
+                                      .is_paced = t->job->pace != NULL};
     return tt_ranks_report_open(&options, &t->report);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json_read.h"
+#include "config/pace.h"
 #include "job/exact.h"
 #include "session/changed.h"
 #include "train/facts.h"
@@ -176,6 +177,10 @@ static tt_run_facts facts_of(const tt_trainer *t)
         .command = t->request->command,
         .changed = tt_session_changed(t->session, t->arena),
         .ranks = is_alone ? NULL : job->peers.text,
+        .pace = job->pace == NULL
+                    ? NULL
+                    : tt_arena_printf(t->arena, "%s; %s",
+                                      job->distribution.pace, tt_pace_note),
         .note = job->note,
     };
 }
@@ -211,6 +216,7 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
         .best_loss = s->best_loss,
         .accuracy = is_tokens(t) ? (double)NAN : s->val_accuracy,
         .time = t->ranks != NULL ? mean_time(t->ranks) : tt__trainer_time(t),
+        .is_paced = t->job->pace != NULL,
         .error = t->error,
         .folder = t->request->folder,
         .ranks = t->ranks,

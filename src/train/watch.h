@@ -31,7 +31,8 @@ typedef struct tt_run_facts {
     const char *started; // "2026-01-31T12:00:00Z", of its first start
     const tt_report_row *changed; // settings that are not the defaults; NULL
     const char *ranks; // "4 ranks on 1 host (...), ..."; NULL: one process
-    const char *note;  // something to know; NULL: nothing
+    const char *pace; // the speeds of trial.pace and what they mean; NULL: none
+    const char *note; // something to know; NULL: nothing
 } tt_run_facts;
 
 typedef struct tt_run_point { // after a step that is logged
@@ -41,6 +42,7 @@ typedef struct tt_run_point { // after a step that is logged
     double loss_scale;                           // likewise
     double step_seconds;                         // mean since the last point
     double rate;                                 // units per second
+    bool is_paced; // times are those of trial.pace
     double flops_per_second;
     double mfu;           // of the devices' peak; NaN: not known
     double elapsed, eta;  // seconds
@@ -67,6 +69,7 @@ typedef struct tt_run_end {
     int64_t step;
     double seconds;                             // of this start
     double loss, val_loss, best_loss, accuracy; // NaN: not known
+    bool is_paced;                              // times are those of trial.pace
     tt_report_time time; // where it went; of several ranks: the mean
     const char *error;   // why it failed; NULL: it did not
     const char *folder;

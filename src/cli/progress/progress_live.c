@@ -126,7 +126,7 @@ static void add_rates(line *l, const tt_live *live)
         tt_str_add(&l->piece, p->trouble);
     add_piece(l, TT_STYLE_WARNING);
     tt_add_count(&l->piece, p->rate);
-    tt_str_addf(&l->piece, " %s/s", live->unit);
+    tt_str_addf(&l->piece, " %s/s%s", live->unit, p->is_paced ? " paced" : "");
     add_piece(l, TT_STYLE_NONE);
     if (isfinite(p->mfu))
         tt_str_addf(&l->piece, "MFU %.1f%%", 100 * p->mfu);

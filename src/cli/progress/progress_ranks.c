@@ -30,7 +30,8 @@ static void add_cell(tt_columns *c, add_fn *add, double value)
     tt_str_fini(&text);
 }
 
-static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row)
+static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row,
+                     bool has_stages)
 {
     tt_columns_addf(c, "  %d", rank);
     tt_columns_add(c, row->host);
@@ -39,7 +40,10 @@ static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row)
     add_cell(c, tt_add_seconds, row->busy);
     add_cell(c, tt_add_seconds, tt_rank_hidden(row));
     add_cell(c, tt_add_seconds, row->exposed);
-    add_cell(c, tt_add_seconds, row->waited);
+    if (has_stages) // they have different collectives: see the next table
+        tt_columns_add(c, "-");
+    else
+        add_cell(c, tt_add_seconds, row->waited);
 }
 
 static void add_table(const tt_term *term, const tt_ranks *ranks,
@@ -56,7 +60,7 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
     for (int i = 0; i < 8; i++)
         tt_columns_add(&c, heading[i]);
     for (int32_t r = 0; r < ranks->n && r < ROWS; r++)
-        add_rank(&c, r, &ranks->rank[r]);
+        add_rank(&c, r, &ranks->rank[r], ranks->pipe != NULL);
     (void)tt_columns_print(&c, term, out); // no memory: no table
     if (ranks->n > ROWS)
         tt_str_addf(out, "  and %d more, in ranks.json\n", ranks->n - ROWS);
@@ -77,6 +81,8 @@ void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
         return;
     tt_str sentence = {0}, clean = {0};
     add_table(term, ranks, arena, width, out);
+    if (ranks->pipe != NULL)
+        tt__progress_text_pipe(term, ranks->pipe, width, out);
     tt_ranks_report_sentence(ranks, &sentence);
     if (sentence.n > 0) {
         tt_str_add(out, "  ");

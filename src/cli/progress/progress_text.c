@@ -7,6 +7,7 @@
 #include "backend/cpu/isa.h"
 #include "cli/progress/progress_parts.h"
 #include "cli/table.h"
+#include "config/pace.h"
 #include "tutti/tutti.h"
 
 #include <math.h>
@@ -71,6 +72,8 @@ static void size_rows(rows *r, const tt_run_facts *f)
     row(r, "precision");
     if (f->ranks != NULL)
         row_of(r, "ranks", f->ranks);
+    if (f->pace != NULL)
+        row_of(r, "pace", f->pace);
     if (f->mesh != NULL && f->mesh[0] != '\0') {
         tt_term_add_foreign(f->mesh, false, &r->value);
         tt_str_addf(&r->value, ", zero=%lld", (long long)f->zero);
@@ -148,7 +151,7 @@ void tt__progress_text_point(const tt_run_point *p, const char *unit,
     tt_add_seconds(out, p->step_seconds);
     tt_str_add(out, "  ");
     tt_add_count(out, p->rate);
-    tt_str_addf(out, " %s/s", unit);
+    tt_str_addf(out, " %s/s%s", unit, p->is_paced ? " paced" : "");
     if (isfinite(p->mfu))
         tt_str_addf(out, "  MFU %.1f%%", 100 * p->mfu);
     tt_str_add(out, "  mem ");
@@ -319,6 +322,8 @@ void tt__progress_text_end(const tt_term *term, const tt_run_end *e,
         tt_str_addf(&r.value, "%.2f%%", 100 * e->accuracy);
         row(&r, "accuracy");
     }
+    if (e->is_paced)
+        row_of(&r, "pace", tt_pace_note);
     stalls_row(&r, &e->time, e->ranks != NULL);
     if (e->ranks != NULL)
         tt__progress_text_ranks(term, e->ranks, width, out);

@@ -55,3 +55,46 @@ losses() {
     fail "paced: $(cat err)"
 [ -n "$(losses free.out)" ] || fail "no losses"
 [ "$(losses free.out)" = "$(losses slow.out)" ] || fail "a pace changes losses"
+
+# Times under a pace are marked wherever they are printed, and only there.
+! grep -q pace free.out || fail "a run without a pace says it has one"
+grep -q '^step 4/4 .* tokens/s paced' slow.out || fail "a rate without its mark"
+grep -q '^  pace  *times were made by trial.pace' slow.out ||
+    fail "the summary does not say so"
+grep -q 'made by trial.pace' slow/report.html || fail "the report does not say so"
+"$tutti" train gpt.yaml run=one mesh.pipe=1 trial.pace=2 --json >one.json \
+    2>err || fail "one rank: $(cat err)"
+
+# Stages: what they waited is in the table and in ranks.json, with the plan's slots and
+# memory. The last stage is four times slower than the first, so the first waits for it.
+"$tutti" train gpt.yaml run=late -n 2 trial.pace=0.4,0.1 --json >late.json \
+    2>err || fail "late: $(cat err)"
+"$tutti" plan gpt.yaml trial.pace=0.4,0.1 --json >plan.json 2>err ||
+    fail "$(cat err)"
+grep -q '^  rank  stage  bubble  by the schedule' slow.out || fail "no table"
+python3 - <<'END' || exit 1
+import json
+assert json.load(open("one.json"))["paced"] is True
+assert json.load(open("free/ranks.json"))["paced"] is False
+end = json.load(open("late.json"))
+assert end["paced"] is True
+pipe = end["pipe"]
+assert json.load(open("late/ranks.json"))["pipe"] == pipe
+plan = json.load(open("plan.json"))["pipe"]
+assert pipe["schedule"] == "1f1b" and pipe["stages"] == 2 and pipe["paced"]
+for rank, stage in zip(pipe["ranks"], plan["stages"]):
+    for key in "slots", "slot_bytes", "peak_bytes":
+        assert rank[key] == stage[key], (key, rank, stage)
+    assert set(rank["waited_seconds"]) <= {str(1 - rank["rank"])}, rank
+    # Forward, backward of 4 micro-batches, and the update; in the order of the table.
+    assert len(rank["rows"]) == 9, rank["rows"]
+    want = [(row["chunk"], row["micro"]) for row in stage["rows"]][:8]
+    assert [(row[1], row[2]) for row in rank["rows"]][:8] == want
+    for row in rank["rows"]:
+        assert row[4] - row[3] >= row[5] >= 0, row
+first, last = pipe["ranks"]
+assert first["bubble"] > 0.5 and last["bubble"] < 0.3, (first["bubble"], last["bubble"])
+assert abs(first["bubble"] - plan["stages"][0]["bubble_percent"] / 100) < 0.15, (
+    first["bubble"], plan["stages"][0]["bubble_percent"])
+assert first["waited_seconds"]["1"] > 2 * last["waited_seconds"].get("0", 0)
+END
