@@ -19,6 +19,7 @@
 
 #include "comm/comm.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include <sched.h>
@@ -211,8 +212,22 @@ tt_status tt_comm_native(tt_comm *comm, const struct tt_coll_call *call)
     return status;
 }
 
+void *tt_comm_room(tt_comm *comm, tt_comm_use use, int64_t bytes)
+{
+    tt_comm_space *room = &comm->room[use];
+    if (bytes <= room->bytes)
+        return room->data;
+    tt_free(room->data);
+    room->data = tt_alloc(bytes);
+    room->bytes = room->data != NULL ? bytes : 0;
+    return room->data;
+}
+
 void tt_comm_close(tt_comm *comm)
 {
-    if (comm != NULL)
-        comm->def->close(comm);
+    if (comm == NULL)
+        return;
+    for (int i = 0; i < TT_COMM_ROOMS; i++)
+        tt_free(comm->room[i].data);
+    comm->def->close(comm);
 }

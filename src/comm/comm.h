@@ -46,6 +46,18 @@ typedef struct tt_comm_stats {
     double wait_seconds;
 } tt_comm_stats;
 
+// Memory that algorithms of collectives use while they run: messages, and data that wait
+// to be folded.
+typedef enum tt_comm_use {
+    TT_ROOM_MESSAGES,
+    TT_ROOM_PAIRS,
+    TT_COMM_ROOMS,
+} tt_comm_use;
+typedef struct tt_comm_space {
+    void *data;
+    int64_t bytes;
+} tt_comm_space;
+
 // First member of every transport's instance.
 struct tt_comm {
     const tt_comm_def *def;
@@ -65,6 +77,7 @@ struct tt_comm {
     // posted meanwhile can be sent. Returns whether anything moved. NULL: not needed.
     bool (*meanwhile)(void *user);
     void *meanwhile_user;
+    tt_comm_space room[TT_COMM_ROOMS]; // tt_comm_room
 };
 
 // Seconds of a message of so many bytes: latency + bytes * per_byte.
@@ -145,6 +158,10 @@ double tt_comm_idle(tt_comm *comm, double since);
 
 // NULL: there is none left, or the transport has no such memory.
 void *tt_comm_alloc(tt_comm *comm, int64_t bytes);
+
+// At least so many bytes, of any content, until the next call for the same use. They stay
+// with the comm: a step that has run once allocates nothing. NULL: there is no memory.
+void *tt_comm_room(tt_comm *comm, tt_comm_use use, int64_t bytes);
 
 // For coll/native.c.
 bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call);

@@ -2,6 +2,7 @@
 // order, and the few that are left; in place too, where that is allowed. Nothing is
 // written beyond a result.
 
+#include "base/alloc.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/shm.h"
 #include "test.h"
@@ -190,25 +191,35 @@ static void *act(void *user)
     return NULL;
 }
 
-TEST(collectives_of_two_groups_at_once_are_right)
+static void act_all(actor *actors)
+{
+    pthread_t thread[RANKS];
+    for (int32_t i = 0; i < RANKS; i++)
+        CHECK(pthread_create(&thread[i], NULL, act, &actors[i]) == 0);
+    for (int32_t i = 0; i < RANKS; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+    for (int32_t i = 0; i < RANKS; i++)
+        CHECK_MSG(actors[i].status == TT_OK, "rank %d: %s", i,
+                  actors[i].message);
+}
+
+// A collective runs in every step, so it allocates at its first call at the most.
+TEST(collectives_of_two_groups_at_once_are_right_and_allocate_once)
 {
     tt_shm_world *world = NULL;
-    pthread_t thread[RANKS];
     actor actors[RANKS] = {0};
     CHECK_OK(tt_shm_world_create(RANKS, 0, &world));
     for (int32_t i = 0; i < RANKS; i++) {
         actors[i].world = world;
         CHECK_OK(tt_shm_open(world, i, 20, &actors[i].comm));
     }
+    act_all(actors);
+    tt_alloc_fail_at(0);
+    act_all(actors);
+    CHECK_MSG(tt_alloc_count() == 0, "%lld allocations",
+              (long long)tt_alloc_count());
     for (int32_t i = 0; i < RANKS; i++)
-        CHECK(pthread_create(&thread[i], NULL, act, &actors[i]) == 0);
-    for (int32_t i = 0; i < RANKS; i++)
-        CHECK(pthread_join(thread[i], NULL) == 0);
-    for (int32_t i = 0; i < RANKS; i++) {
-        CHECK_MSG(actors[i].status == TT_OK, "rank %d: %s", i,
-                  actors[i].message);
         tt_comm_close(actors[i].comm);
-    }
     tt_shm_world_destroy(world);
 }
 

@@ -32,7 +32,9 @@ static tt_status fold_all(int32_t n, void *room, int64_t bytes, double *to)
     tt__coll_pairs p;
     const tt_coll_call call = {.group = {.n = n},
                                .fold = {TT_FOLD_SUM, TT_NUM_F64}};
-    tt_status status = tt__pairs_begin(&p, &call, N, to, room, bytes);
+    tt_comm comm = {0};
+    const tt_status status =
+        tt__pairs_begin(&p, &call, N, to, (tt__pairs_room){&comm, room, bytes});
     for (int32_t m = 0; m < n && status == TT_OK; m++) {
         double own[N];
         bool adds = false;
@@ -47,7 +49,7 @@ static tt_status fold_all(int32_t n, void *room, int64_t bytes, double *to)
     }
     if (status == TT_OK)
         tt__pairs_finish(&p);
-    tt__pairs_end(&p);
+    tt_free(comm.room[TT_ROOM_PAIRS].data);
     return status;
 }
 
@@ -92,9 +94,11 @@ TEST(pairs_of_short_floats_are_rounded_once)
             const tt_coll_call call = {.group = {.n = 4},
                                        .fold = {TT_FOLD_SUM, TT_NUM_BF16},
                                        .rounds_each = each == 1};
-            CHECK_OK(tt__pairs_begin(&p, &call, 1, &to, room,
-                                     fits ? (int64_t)sizeof room : 0));
-            CHECK((p.own == NULL) == (fits == 1));
+            tt_comm comm = {0};
+            CHECK_OK(tt__pairs_begin(
+                &p, &call, 1, &to,
+                (tt__pairs_room){&comm, room, fits ? sizeof room : 0}));
+            CHECK((comm.room[TT_ROOM_PAIRS].data == NULL) == (fits == 1));
             for (int m = 0; m < 4; m++) {
                 bool adds = false;
                 char *at = tt__pairs_next(&p, &adds);
@@ -107,7 +111,7 @@ TEST(pairs_of_short_floats_are_rounded_once)
                 tt__pairs_took(&p);
             }
             tt__pairs_finish(&p);
-            tt__pairs_end(&p);
+            tt_free(comm.room[TT_ROOM_PAIRS].data);
             CHECK(to == (each == 1 ? one : sum));
         }
 }
@@ -120,7 +124,9 @@ TEST(pairs_of_many_short_floats_are_rounded_once)
     uint16_t to = 0, room[MANY];
     const tt_coll_call call = {.group = {.n = MANY},
                                .fold = {TT_FOLD_SUM, TT_NUM_BF16}};
-    CHECK_OK(tt__pairs_begin(&p, &call, 1, &to, room, (int64_t)sizeof room));
+    tt_comm comm = {0};
+    CHECK_OK(tt__pairs_begin(&p, &call, 1, &to,
+                             (tt__pairs_room){&comm, room, sizeof room}));
     for (int m = 0; m < MANY; m++) {
         bool adds = false;
         const uint16_t one = 0x3f80;
@@ -129,7 +135,7 @@ TEST(pairs_of_many_short_floats_are_rounded_once)
         tt__pairs_took(&p);
     }
     tt__pairs_finish(&p);
-    tt__pairs_end(&p);
+    tt_free(comm.room[TT_ROOM_PAIRS].data);
     CHECK(to == 0x42c8);
 }
 
@@ -139,11 +145,16 @@ TEST(pairs_take_no_memory_where_there_is_room)
     tt__coll_pairs p;
     const tt_coll_call call = {.group = {.n = 16},
                                .fold = {TT_FOLD_SUM, TT_NUM_F64}};
-    CHECK_OK(tt__pairs_begin(&p, &call, N, sum, room, (int64_t)sizeof room));
-    CHECK(p.own == NULL && p.n_free == 4);
-    tt__pairs_end(&p);
-    CHECK_OK(
-        tt__pairs_begin(&p, &call, N, sum, room, (int64_t)sizeof room - 1));
-    CHECK(p.own != NULL);
-    tt__pairs_end(&p);
+    tt_comm comm = {0};
+    tt__pairs_room all = {&comm, room, sizeof room};
+    CHECK_OK(tt__pairs_begin(&p, &call, N, sum, all));
+    CHECK(comm.room[TT_ROOM_PAIRS].data == NULL && p.n_free == 4);
+    all.bytes--;
+    CHECK_OK(tt__pairs_begin(&p, &call, N, sum, all));
+    const void *more = comm.room[TT_ROOM_PAIRS].data;
+    CHECK(more != NULL);
+    // The next fold of this size takes the same memory.
+    CHECK_OK(tt__pairs_begin(&p, &call, N, sum, all));
+    CHECK(comm.room[TT_ROOM_PAIRS].data == more);
+    tt_free(comm.room[TT_ROOM_PAIRS].data);
 }

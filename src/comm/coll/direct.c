@@ -21,40 +21,28 @@
 // log2 n versions need scratch memory at a time instead of n. (16-bit floats whose sum
 // is rounded once need all n.)
 
-#include "base/alloc.h"
 #include "comm/coll/pairs.h"
 
-enum { SMALL_BYTES = 4096, FEW = 16 };
+enum { SMALL_BYTES = 4096 };
 
-// The messages of one round to all others, and room for as many from them. Groups of up
-// to FEW members, the usual ones, need no allocation.
+// The messages of one round to all others, and room for as many from them.
 typedef struct crowd {
-    tt_msg few[2 * FEW];
-    tt_msg *few_list[2 * FEW];
     tt_msg *msg;   // member i's: [i] out, [n + i] in
     tt_msg **list; // those that are awaited
     int n;
 } crowd;
 
-static tt_status open_crowd(crowd *c, const tt_coll_call *call)
+static tt_status gather_crowd(crowd *c, tt_comm *comm, const tt_coll_call *call)
 {
     const int64_t n = 2 * (int64_t)call->group.n;
-    const bool is_few = call->group.n <= FEW;
-    c->msg = is_few ? c->few : tt_alloc(n * (int64_t)sizeof *c->msg);
-    c->list = is_few ? c->few_list : tt_alloc(n * (int64_t)sizeof *c->list);
+    const int64_t each = (int64_t)(sizeof *c->msg + sizeof *c->list);
+    c->msg = tt_comm_room(comm, TT_ROOM_MESSAGES, n * each);
+    if (c->msg == NULL)
+        return tt_fail(TT_ERR_NOMEM, "direct: no memory for %lld messages",
+                       (long long)n);
+    c->list = (tt_msg **)(c->msg + n);
     c->n = 0;
-    return c->msg != NULL && c->list != NULL
-               ? TT_OK
-               : tt_fail(TT_ERR_NOMEM, "direct: no memory for %lld messages",
-                         (long long)n);
-}
-
-static void close_crowd(crowd *c)
-{
-    if (c->msg != c->few)
-        tt_free(c->msg);
-    if (c->list != c->few_list)
-        tt_free(c->list);
+    return TT_OK;
 }
 
 static tt_status send_to(tt_comm *comm, const tt_coll_call *call, crowd *c,
@@ -117,15 +105,13 @@ static tt_status fold_in_pairs(tt_comm *comm, const tt_coll_call *call,
     char few[TT__PAIRS_BYTES];
     const int64_t used = to == call->scratch ? n : 0;
     const int64_t left = tt_coll_bytes(call, call->count - used);
-    const bool is_few = call->scratch == NULL || left < (int64_t)sizeof few;
-    tt_status status =
-        tt__pairs_begin(&pairs, call, n, to,
-                        is_few ? few : tt_coll_at(call, call->scratch, used),
-                        is_few ? (int64_t)sizeof few : left);
-    if (status == TT_OK)
-        status = take_all(comm, call, &pairs, own, n);
-    tt__pairs_end(&pairs);
-    return status;
+    tt__pairs_room room = {comm, few, sizeof few};
+    if (call->scratch != NULL && left >= room.bytes) {
+        room.data = tt_coll_at(call, call->scratch, used);
+        room.bytes = left;
+    }
+    TT_TRY(tt__pairs_begin(&pairs, call, n, to, room));
+    return take_all(comm, call, &pairs, own, n);
 }
 
 static bool is_small(const tt_coll_call *call)
@@ -188,40 +174,29 @@ static tt_status blocks_and_back(tt_comm *comm, const tt_coll_call *call,
 static tt_status all_reduce(tt_comm *comm, const tt_coll_call *call)
 {
     crowd c;
-    tt_status status = open_crowd(&c, call);
-    if (status == TT_OK)
-        status = is_small(call) ? whole_to_all(comm, call, &c)
-                                : blocks_and_back(comm, call, &c);
-    close_crowd(&c);
-    return status;
+    TT_TRY(gather_crowd(&c, comm, call));
+    return is_small(call) ? whole_to_all(comm, call, &c)
+                          : blocks_and_back(comm, call, &c);
 }
 
 static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
 {
     crowd c;
     const tt_block mine = tt_coll_block(call, call->group.me);
-    tt_status status = open_crowd(&c, call);
-    if (status == TT_OK)
-        status = blocks_to_all(comm, call, &c);
-    if (status == TT_OK)
-        status = fold_in_pairs(comm, call, tt_coll_from(call, mine.first),
-                               mine.n, call->out);
-    if (status == TT_OK)
-        status = wait_all(comm, &c);
-    close_crowd(&c);
-    return status;
+    TT_TRY(gather_crowd(&c, comm, call));
+    TT_TRY(blocks_to_all(comm, call, &c));
+    TT_TRY(fold_in_pairs(comm, call, tt_coll_from(call, mine.first), mine.n,
+                         call->out));
+    return wait_all(comm, &c);
 }
 
 static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
 {
     crowd c;
     const tt_block mine = tt_coll_block(call, call->group.me);
-    tt_status status = open_crowd(&c, call);
+    TT_TRY(gather_crowd(&c, comm, call));
     tt_coll_copy(call, tt_coll_to(call, mine.first), call->in, mine.n);
-    if (status == TT_OK)
-        status = share(comm, call, &c);
-    close_crowd(&c);
-    return status;
+    return share(comm, call, &c);
 }
 
 static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
@@ -229,20 +204,15 @@ static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
     crowd c;
     const tt_group *g = &call->group;
     const tt_block mine = tt_coll_block(call, g->me);
-    tt_status status = open_crowd(&c, call);
+    TT_TRY(gather_crowd(&c, comm, call));
     tt_coll_copy(call, tt_coll_to(call, g->me * mine.n),
                  tt_coll_from(call, mine.first), mine.n);
-    for (int32_t k = 1; k < g->n && status == TT_OK; k++) {
+    for (int32_t k = 1; k < g->n; k++) {
         const int32_t i = turned(g, k);
-        const tt_block b = {i * mine.n, mine.n};
-        status = take_from(comm, call, &c, i, b);
+        TT_TRY(take_from(comm, call, &c, i, (tt_block){i * mine.n, mine.n}));
     }
-    if (status == TT_OK)
-        status = blocks_to_all(comm, call, &c);
-    if (status == TT_OK)
-        status = wait_all(comm, &c);
-    close_crowd(&c);
-    return status;
+    TT_TRY(blocks_to_all(comm, call, &c));
+    return wait_all(comm, &c);
 }
 
 static tt_status barrier(tt_comm *comm, const tt_coll_call *call)

@@ -64,12 +64,9 @@ static tt_status fold_at(tt_comm *comm, const tt_coll_call *call, int32_t root,
         own = call->scratch;
         tt_coll_copy(call, call->scratch, call->in, call->count);
     }
-    tt_status status = tt__pairs_begin(&pairs, call, call->count, to, few,
-                                       (int64_t)sizeof few);
-    if (status == TT_OK)
-        status = take_all(comm, call, root, own, &pairs);
-    tt__pairs_end(&pairs);
-    return status;
+    TT_TRY(tt__pairs_begin(&pairs, call, call->count, to,
+                           (tt__pairs_room){comm, few, (int64_t)sizeof few}));
+    return take_all(comm, call, root, own, &pairs);
 }
 
 static tt_status spread(tt_comm *comm, const tt_coll_call *call, int32_t root)

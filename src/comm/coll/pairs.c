@@ -3,8 +3,6 @@
 
 #include "comm/coll/pairs.h"
 
-#include "base/alloc.h"
-
 static tt_status no_room(int64_t bytes)
 {
     return tt_fail(TT_ERR_NOMEM, "no %lld bytes to fold in pairs",
@@ -12,19 +10,17 @@ static tt_status no_room(int64_t bytes)
 }
 
 // Member i waits in all[i], the first one where the fold will be.
-static tt_status begin_wide(tt__coll_pairs *p, void *to, void *room,
-                            int64_t room_bytes)
+static tt_status begin_wide(tt__coll_pairs *p, void *to, tt__pairs_room room)
 {
     const int32_t n = p->set.n;
     const int64_t data = (n - 1) * p->bytes;
     const int64_t list = n > TT__LEVELS ? n * (int64_t)sizeof *p->all : 0;
-    const int64_t more = list + (data > room_bytes ? data : 0);
-    if (more > 0)
-        p->own = tt_alloc(more);
-    if (more > 0 && p->own == NULL)
+    const int64_t more = list + (data > room.bytes ? data : 0);
+    void *own = more > 0 ? tt_comm_room(room.comm, TT_ROOM_PAIRS, more) : NULL;
+    if (more > 0 && own == NULL)
         return no_room(more);
-    p->all = list > 0 ? p->own : p->few;
-    char *at = data > room_bytes ? (char *)p->own + list : room;
+    p->all = list > 0 ? own : p->few;
+    char *at = data > room.bytes ? (char *)own + list : room.data;
     p->all[0] = to;
     for (int32_t i = 1; i < n; i++)
         p->all[i] = at + (i - 1) * p->bytes;
@@ -33,8 +29,7 @@ static tt_status begin_wide(tt__coll_pairs *p, void *to, void *room,
 }
 
 tt_status tt__pairs_begin(tt__coll_pairs *p, const tt_coll_call *call,
-                          int64_t count, void *to, void *room,
-                          int64_t room_bytes)
+                          int64_t count, void *to, tt__pairs_room room)
 {
     const int64_t levels = tt_coll_log2(call->group.n);
     *p = (tt__coll_pairs){.fold = call->fold,
@@ -42,22 +37,17 @@ tt_status tt__pairs_begin(tt__coll_pairs *p, const tt_coll_call *call,
     p->set = (tt_fold_set){call->fold, call->rounds_each, call->group.n, NULL};
     p->is_wide = tt_fold_is_wide(&p->set);
     if (p->is_wide)
-        return begin_wide(p, to, room, room_bytes);
-    char *more = room;
-    if (levels > 1 && (levels - 1) * p->bytes > room_bytes) {
-        more = p->own = tt_alloc((levels - 1) * p->bytes);
-        if (more == NULL)
-            return no_room((levels - 1) * p->bytes);
-    }
+        return begin_wide(p, to, room);
+    const int64_t wanted = levels > 1 ? (levels - 1) * p->bytes : 0;
+    char *more = wanted <= room.bytes
+                     ? room.data
+                     : tt_comm_room(room.comm, TT_ROOM_PAIRS, wanted);
+    if (more == NULL && wanted > 0)
+        return no_room(wanted);
     for (int64_t l = levels - 1; l > 0; l--)
         p->free[p->n_free++] = more + (l - 1) * p->bytes;
     p->free[p->n_free++] = to;
     return TT_OK;
-}
-
-void tt__pairs_end(tt__coll_pairs *p)
-{
-    tt_free(p->own);
 }
 
 char *tt__pairs_next(tt__coll_pairs *p, bool *adds_out)

@@ -35,15 +35,18 @@ typedef struct tt__coll_pairs {
     bool is_wide;
     tt_fold_set set;
     char *few[TT__LEVELS], **all;
-    void *own; // room that was allocated
 } tt__coll_pairs;
 
-// Begins a fold of n members into `to`. `room` is scratch memory of `room_bytes`; if
-// that is too little, more is allocated.
+// Scratch memory. If it is too little, the comm's is used (TT_ROOM_PAIRS).
+typedef struct tt__pairs_room {
+    tt_comm *comm;
+    void *data;
+    int64_t bytes;
+} tt__pairs_room;
+
+// Begins a fold of `count` elements of each member into `to`.
 tt_status tt__pairs_begin(tt__coll_pairs *p, const tt_coll_call *call,
-                          int64_t count, void *to, void *room,
-                          int64_t room_bytes);
-void tt__pairs_end(tt__coll_pairs *p);
+                          int64_t count, void *to, tt__pairs_room room);
 
 // Where the next member's data go. *adds_out: they are folded into what is there.
 char *tt__pairs_next(tt__coll_pairs *p, bool *adds_out);
