@@ -1,5 +1,5 @@
 # Checkpoints of any layout load under any other, and one whose data are damaged is
-# passed over by all ranks. RESHARD=254 for all pairs of tools/reshard.
+# passed over by all ranks. RESHARD=560 for all pairs of tools/reshard.
 # deadline: 1800
 set -eu
 folder=$(mktemp -d)
