@@ -16,11 +16,14 @@ static tt_status begin_wide(tt__coll_pairs *p, void *to, tt__pairs_room room)
     const int64_t data = (n - 1) * p->bytes;
     const int64_t list = n > TT__LEVELS ? n * (int64_t)sizeof *p->all : 0;
     const int64_t more = list + (data > room.bytes ? data : 0);
-    void *own = more > 0 ? tt_comm_room(room.comm, TT_ROOM_PAIRS, more) : NULL;
-    if (more > 0 && own == NULL)
-        return no_room(more);
-    p->all = list > 0 ? own : p->few;
-    char *at = data > room.bytes ? (char *)own + list : room.data;
+    char *own = NULL;
+    if (list > 0 || data > room.bytes) {
+        own = tt_comm_room(room.comm, TT_ROOM_PAIRS, more);
+        if (own == NULL)
+            return no_room(more);
+    }
+    p->all = list > 0 ? (char **)(void *)own : p->few;
+    char *at = data > room.bytes ? own + list : room.data;
     p->all[0] = to;
     for (int32_t i = 1; i < n; i++)
         p->all[i] = at + (i - 1) * p->bytes;
