@@ -140,7 +140,7 @@ static tt_status record(tt_exec *exec, tt__recording *p, void **recording_out)
 tt_status tt__recording_run(tt_exec *exec, tt__recording *piece)
 {
     const int way = piece->differs && !exec->row->is_first ? 1 : 0;
-    tt__take *take = &piece->take[2 * exec->row->slot + way];
+    tt__piece_take *take = &piece->take[2 * exec->row->slot + way];
     if (take->recording == NULL && !piece->is_direct && take->n_runs++ > 0) {
         TT_TRY(record(exec, piece, &take->recording));
         piece->is_direct = take->recording == NULL;

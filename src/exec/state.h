@@ -46,15 +46,15 @@ typedef struct tt__row_state {
 
 // Consecutive steps that a device can replay (replay.c): all that changes between runs
 // is in its memory. Micro-batches differ only in their slot and in whether they add.
-typedef struct tt__take {
+typedef struct tt__piece_take {
     int32_t n_runs;
     void *recording; // NULL: not yet
-} tt__take;
+} tt__piece_take;
 typedef struct tt__recording {
     int32_t first, end;
-    bool differs;   // the first micro-batch differs from the others
-    bool is_direct; // could not be recorded
-    tt__take *take; // two for each slot
+    bool differs;         // the first micro-batch differs from the others
+    bool is_direct;       // could not be recorded
+    tt__piece_take *take; // two for each slot
 } tt__recording;
 
 struct tt_exec {
@@ -85,7 +85,7 @@ struct tt_exec {
     int64_t n_marked;
     tt__row_state rows;
     tt__recording *piece; // in the order of their steps
-    tt__take *take;       // of all pieces
+    tt__piece_take *take; // of all pieces
     int32_t n_pieces;
 };
 

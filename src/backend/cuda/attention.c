@@ -17,7 +17,7 @@ enum { BATCH, SEQ, HEADS, HEAD }; // dims of q, k, v, o
 enum { MAX_HEAD = 256 };
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_attention_args args; // without addresses
     tt_cuda_sdpa *sdpa;          // NULL: plain kernels
 } state;

@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_bn_args args; // without addresses
 } state;
 

@@ -21,7 +21,7 @@ static tt_status run_write(void *state, const tt_site *site,
                            const tt_args *args)
 {
     const tt_operand *cache = &site->in[0];
-    const tt__cuda *d = tt__cuda_at(state);
+    const tt__cuda_device *d = tt__cuda_at(state);
     const int64_t batch = tt_operand_dim(cache, BATCH);
     const int64_t context = tt_operand_dim(cache, SEQ);
     const int64_t count = tt_operand_count(cache);

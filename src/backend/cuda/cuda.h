@@ -19,22 +19,22 @@ extern const tt_kernel_def *const tt_cuda_kernels[]; // see tt_backend_def
 
 typedef struct tt__cuda_layouts tt__cuda_layouts; // see layout.h
 
-typedef struct tt__cuda { // tt_backend.device
+typedef struct tt__cuda_device { // tt_backend.device
     void *plugin;
     const tt_cuda_api *api;
     tt_cuda *cuda;
     tt__cuda_layouts *layouts; // NULL: none yet
     tt_choices *choices;       // what the plug-in measured
-} tt__cuda;
+} tt__cuda_device;
 
-static inline const tt__cuda *tt__cuda_of(const tt_backend *backend)
+static inline const tt__cuda_device *tt__cuda_of(const tt_backend *backend)
 {
     return backend->device;
 }
 
 // The plug-in, from beside the program, from ../lib or from where the system looks.
-tt_status tt__cuda_load(tt__cuda *device_out);
-void tt__cuda_unload(tt__cuda *device);
+tt_status tt__cuda_load(tt__cuda_device *device_out);
+void tt__cuda_unload(tt__cuda_device *device);
 
 // A message of the plug-in as a status; NULL is TT_OK.
 tt_status tt__cuda_status(const char *error);
@@ -53,9 +53,9 @@ static inline bool tt__is_low(tt_dtype type)
     return type == TT_BF16 || type == TT_F16;
 }
 
-static inline const tt__cuda *tt__cuda_at(void *state)
+static inline const tt__cuda_device *tt__cuda_at(void *state)
 {
-    return *(const tt__cuda **)state;
+    return *(const tt__cuda_device **)state;
 }
 
 // Calls a launcher of the plug-in.

@@ -30,7 +30,7 @@ tt_status tt__cuda_status(const char *error)
 tt_status tt__cuda_state(const tt_backend *backend, int64_t bytes,
                          tt_prepared *prepared_out)
 {
-    const tt__cuda **state = tt_alloc(bytes);
+    const tt__cuda_device **state = tt_alloc(bytes);
     if (state == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a kernel");
     *state = tt__cuda_of(backend);
@@ -42,7 +42,7 @@ tt_status tt__cuda_prepare(tt_backend *backend, tt_site *site,
                            tt_prepared *prepared_out)
 {
     (void)site;
-    return tt__cuda_state(backend, sizeof(tt__cuda *), prepared_out);
+    return tt__cuda_state(backend, sizeof(tt__cuda_device *), prepared_out);
 }
 
 // ---- memory --------------------------------------------------------------
@@ -50,7 +50,7 @@ tt_status tt__cuda_prepare(tt_backend *backend, tt_site *site,
 static tt_status memory_alloc(tt_backend *backend, int64_t bytes,
                               void **block_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     const char *error = d->api->alloc(d->cuda, bytes, block_out);
     if (error != NULL)
         return tt_fail(TT_ERR_NOMEM, "the GPU has no memory for %lld bytes: %s",
@@ -60,68 +60,68 @@ static tt_status memory_alloc(tt_backend *backend, int64_t bytes,
 
 static void memory_free(tt_backend *backend, void *block)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     d->api->free(d->cuda, block);
 }
 
 static tt_status memory_fill(tt_backend *backend, void *to, int byte,
                              int64_t bytes)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->fill(d->cuda, to, byte, bytes));
 }
 
 static tt_status memory_write(tt_backend *backend, void *to, const void *host,
                               int64_t bytes)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->write(d->cuda, to, host, bytes));
 }
 
 static tt_status memory_read(tt_backend *backend, void *host, const void *from,
                              int64_t bytes)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->read(d->cuda, host, from, bytes));
 }
 
 static tt_status memory_wait(tt_backend *backend)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->wait(d->cuda));
 }
 
 static tt_status memory_copy(tt_backend *backend, void *to, const void *from,
                              int64_t bytes)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(
         d->api->wire.queue_copy(d->cuda, false, to, from, bytes));
 }
 
 static tt_status memory_mark(tt_backend *backend, int64_t number)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->mark(d->cuda, number));
 }
 
 static tt_status memory_between(tt_backend *backend, int64_t from, int64_t to,
                                 double *seconds_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->between(d->cuda, from, to, seconds_out));
 }
 
 static tt_status memory_record(tt_backend *backend)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->record(d->cuda));
 }
 
 static tt_status memory_recorded(tt_backend *backend, bool keep,
                                  void **recording_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     tt_cuda_recording *recording = NULL;
     const char *error = d->api->recorded(d->cuda, keep, &recording);
     *recording_out = recording;
@@ -130,20 +130,20 @@ static tt_status memory_recorded(tt_backend *backend, bool keep,
 
 static tt_status memory_replay(tt_backend *backend, void *recording)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return tt__cuda_status(d->api->replay(d->cuda, recording));
 }
 
 static void memory_forget(tt_backend *backend, void *recording)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     d->api->forget(d->cuda, recording);
 }
 
 static tt_status host_alloc(tt_backend *backend, int64_t bytes,
                             void **block_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     const char *error = d->api->beside.host_alloc(d->cuda, bytes, block_out);
     if (error != NULL)
         return tt_fail(TT_ERR_NOMEM,
@@ -155,7 +155,7 @@ static tt_status host_alloc(tt_backend *backend, int64_t bytes,
 
 static void host_free(tt_backend *backend, void *block)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     d->api->beside.host_free(d->cuda, block);
 }
 
@@ -189,8 +189,8 @@ static void keep_choice(void *ctx, const char *key, const char *value)
     tt_choices_keep(ctx, key, value);
 }
 
-static tt_status choose(const tt__cuda *d, const tt_backend_options *options,
-                        int *number_out)
+static tt_status choose(const tt__cuda_device *d,
+                        const tt_backend_options *options, int *number_out)
 {
     const int n = d->api->devices();
     if (n > 0 && options->number >= n && !options->may_be_absent)
@@ -206,14 +206,14 @@ static tt_status choose(const tt__cuda *d, const tt_backend_options *options,
 
 static int64_t free_bytes(tt_backend *backend)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     tt_cuda_info info = {0};
     return d->api->info(d->cuda, &info) == NULL ? info.free_bytes : 0;
 }
 
 // Loads the plug-in where there is a GPU for it. Else, to plan only, takes the paper
 // one.
-static tt_status load(tt__cuda *d, tt_backend *backend)
+static tt_status load(tt__cuda_device *d, tt_backend *backend)
 {
     const tt_status status = tt__cuda_load(d);
     if (!backend->options.may_be_absent ||
@@ -224,7 +224,7 @@ static tt_status load(tt__cuda *d, tt_backend *backend)
     return TT_OK;
 }
 
-static tt_status open_device(tt__cuda *d, tt_backend *backend)
+static tt_status open_device(tt__cuda_device *d, tt_backend *backend)
 {
     tt_cuda_info info = {0};
     TT_TRY(load(d, backend));
@@ -246,7 +246,7 @@ static tt_status open_device(tt__cuda *d, tt_backend *backend)
     return TT_OK;
 }
 
-static void close_device(tt__cuda *d)
+static void close_device(tt__cuda_device *d)
 {
     if (d->cuda != NULL)
         d->api->close(d->cuda);
@@ -258,7 +258,7 @@ static void close_device(tt__cuda *d)
 
 static tt_status open(tt_backend *backend)
 {
-    tt__cuda *d = tt_alloc(sizeof(*d));
+    tt__cuda_device *d = tt_alloc(sizeof(*d));
     if (d == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a device");
     const tt_status status = open_device(d, backend);
@@ -277,7 +277,7 @@ static void close(tt_backend *backend)
 
 static int count(void)
 {
-    tt__cuda d;
+    tt__cuda_device d;
     if (tt__cuda_load(&d) != TT_OK)
         return 0;
     const int n = d.api->devices();

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 
 struct tt_device_comm {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_nccl *nccl;
 };
 
@@ -17,7 +17,7 @@ static tt_status status_of(const char *error)
 
 static tt_status version(tt_backend *backend, int *version_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     const char *error = d->api->wire.nccl_version(version_out);
     return error == NULL ? TT_OK : tt_fail(TT_ERR_UNSUPPORTED, "%s", error);
 }
@@ -25,7 +25,7 @@ static tt_status version(tt_backend *backend, int *version_out)
 static tt_status make_id(tt_backend *backend,
                          unsigned char id[TT_DEVICE_COMM_ID])
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     return status_of(d->api->wire.nccl_make_id(d->cuda, id));
 }
 

@@ -22,7 +22,7 @@ static bool can_fp8_pack(const tt_backend *backend, const tt_site *site)
 static tt_status prepare_fp8_pack(tt_backend *backend, tt_site *site,
                                   tt_prepared *prepared_out)
 {
-    const tt__cuda *device = tt__cuda_of(backend);
+    const tt__cuda_device *device = tt__cuda_of(backend);
     TT_TRY(tt__cuda_status(device->api->fp8_pack_open(device->cuda)));
     return tt__cuda_prepare(backend, site, prepared_out);
 }
@@ -90,7 +90,7 @@ static tt_status run_fp8_pack_grad(void *state, const tt_site *site,
 // ---- products: bound by the tensor cores -----------------------------------
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_gemm *gemm;
 } state;
 

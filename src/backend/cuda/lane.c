@@ -6,7 +6,7 @@
 
 static tt_status open(tt_backend *backend, int64_t bytes, void **lane_out)
 {
-    const tt__cuda *d = tt__cuda_of(backend);
+    const tt__cuda_device *d = tt__cuda_of(backend);
     tt_cuda_lane *lane = NULL;
     const char *error = d->api->lane_open(d->cuda, bytes, &lane);
     *lane_out = lane;

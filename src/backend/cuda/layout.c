@@ -65,7 +65,7 @@ static int64_t points_of(const tt_operand *o)
 
 tt_status tt__cuda_channels_last(tt_backend *backend, tt_operand *o)
 {
-    tt__cuda *device = backend->device;
+    tt__cuda_device *device = backend->device;
     int32_t layout = 0;
     if (points_of(o) > 1 && tt_operand_dim(o, 1) > 1) {
         if (device->layouts == NULL)

@@ -80,9 +80,9 @@ static tt_status refuse(const char *why)
                    name);
 }
 
-tt_status tt__cuda_load(tt__cuda *device_out)
+tt_status tt__cuda_load(tt__cuda_device *device_out)
 {
-    tt__cuda device = {.plugin = find()};
+    tt__cuda_device device = {.plugin = find()};
     if (device.plugin == NULL)
         return refuse(dlerror());
     device.api = dlsym(device.plugin, "tutti_cuda_api");
@@ -98,7 +98,7 @@ tt_status tt__cuda_load(tt__cuda *device_out)
     return TT_OK;
 }
 
-void tt__cuda_unload(tt__cuda *device)
+void tt__cuda_unload(tt__cuda_device *device)
 {
     if (device->plugin != NULL)
         dlclose(device->plugin);

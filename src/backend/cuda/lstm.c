@@ -14,7 +14,7 @@ enum { DXG, DH0, DC0 };
 enum { N_GATES = 4 };
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_gemm *gemm, *rest; // a step's; of grad_w: of step 0, of the others
     int64_t own;               // bytes of scratch before the products'
     int64_t steps, batch, hidden;

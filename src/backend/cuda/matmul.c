@@ -18,7 +18,7 @@
 enum { PAD = 64, LEAST_PADDED = 64 };
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_gemm *gemm;
     bool is_fused; // the activation is the plug-in's business
 } state;

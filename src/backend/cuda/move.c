@@ -8,7 +8,7 @@
 #include "ops/shape/move.h"
 
 typedef struct copier {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_dtype type;
     const char *error;
 } copier;
@@ -54,7 +54,7 @@ static tt_status run_slice_grad(void *state, const tt_site *site,
 {
     const tt_slice_params *p = site->params;
     const tt_operand *y = &site->out[0];
-    const tt__cuda *d = tt__cuda_at(state);
+    const tt__cuda_device *d = tt__cuda_at(state);
     const int64_t bytes = tt_dtype_bytes(y->dtype);
     copier c = {.device = d, .type = y->dtype};
     tt__strided to = tt__strided_of(y, args->out[0]);

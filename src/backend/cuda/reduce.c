@@ -81,7 +81,7 @@ static bool describe(const tt_site *site, tt_cuda_reduce_args *out)
 }
 
 typedef struct state {
-    const tt__cuda *device;
+    const tt__cuda_device *device;
     tt_cuda_reduce_args args;
 } state;
 
