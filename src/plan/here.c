@@ -12,7 +12,8 @@
 //
 // A node runs in the segment of its stage, with two exceptions. A move is done by the
 // sender in the stage that made the value. And what is made of weights alone is made by
-// each of its readers, so it runs in the first stage of this rank that reads it.
+// each of its readers, so it runs in the first stage of this rank that reads it. If none
+// does, it is not here: a weight of two stages is gathered by each for its own readers.
 
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
@@ -64,10 +65,10 @@ static int32_t readers_stage(const tt__lower *l, int32_t n,
     return stage < INT32_MAX ? stage : node->stage;
 }
 
-static bool is_elsewhere(const tt__lower *l, const tt_node *node, int pipe)
+static bool is_elsewhere(const tt__lower *l, int32_t stage, int pipe)
 {
     const int size = l->g->mesh.axis[pipe].size;
-    return tt_mesh_stage_coord(size, node->stage) !=
+    return tt_mesh_stage_coord(size, stage) !=
            tt_mesh_coord(&l->g->mesh, l->plan->rank, pipe);
 }
 
@@ -77,7 +78,7 @@ static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *first)
     const int pipe = tt_mesh_pipe(&l->g->mesh);
     if (node->phase == TT_UPDATE)
         return 0; // one segment for all
-    if (pipe < 0 || !is_elsewhere(l, node, pipe))
+    if (pipe < 0 || !is_elsewhere(l, node->stage, pipe))
         return node->stage;
     for (int i = 0; i < node->n_in; i++) { // a sender, or a sum of terms
         const int32_t from =
@@ -89,7 +90,20 @@ static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *first)
     return readers_stage(l, n, first);
 }
 
-static void find_stages(tt__lower *l, int32_t *first)
+// Whether no row of this rank would run the node, and nobody here wants what it makes.
+static bool is_idle(const tt__lower *l, int32_t n, const bool *is_read)
+{
+    const tt_node *node = &l->g->node[n];
+    const int pipe = tt_mesh_pipe(&l->g->mesh);
+    bool is_wanted = node->phase == TT_UPDATE || pipe < 0 ||
+                     !is_elsewhere(l, l->stage[n], pipe);
+    for (int i = 0; i < node->n_out; i++)
+        is_wanted |= is_read[node->out[i].id];
+    return !is_wanted;
+}
+
+// Nodes are visited backwards, so all readers of a node are known when it is met.
+static void find_stages(tt__lower *l, int32_t *first, bool *is_read)
 {
     const tt_graph *g = l->g;
     for (int32_t v = 0; v < g->n_values; v++)
@@ -97,10 +111,15 @@ static void find_stages(tt__lower *l, int32_t *first)
     for (int32_t n = g->n_nodes - 1; n >= 0; n--) {
         const tt_node *node = &g->node[n];
         l->stage[n] = stage_of(l, n, first);
-        for (int i = 0; i < node->n_in && l->is_here[n]; i++)
-            if (tt_is(node->in[i]) && node->phase == TT_FORWARD &&
-                l->stage[n] < first[node->in[i].id])
-                first[node->in[i].id] = l->stage[n];
+        l->is_here[n] = l->is_here[n] && !is_idle(l, n, is_read);
+        for (int i = 0; i < node->n_in && l->is_here[n]; i++) {
+            if (!tt_is(node->in[i]))
+                continue;
+            const int32_t v = node->in[i].id;
+            is_read[v] = true;
+            if (node->phase == TT_FORWARD && l->stage[n] < first[v])
+                first[v] = l->stage[n];
+        }
     }
 }
 
@@ -111,7 +130,8 @@ tt_status tt__here_find(tt__lower *l)
                                   l->g->n_nodes * (int64_t)sizeof(*node));
     int32_t *first = tt_arena_alloc(l->arena, (l->g->n_values + 1) *
                                                   (int64_t)sizeof(*first));
-    if (mine == NULL || node == NULL || first == NULL)
+    bool *is_read = tt_arena_alloc(l->arena, l->g->n_values + INT64_C(1));
+    if (mine == NULL || node == NULL || first == NULL || is_read == NULL)
         return TT_ERR_NOMEM;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
         l->is_here[n] = is_here(l, &node[n]);
@@ -120,6 +140,6 @@ tt_status tt__here_find(tt__lower *l)
     }
     mine->node = node;
     l->g = mine;
-    find_stages(l, first);
+    find_stages(l, first, is_read);
     return TT_OK;
 }

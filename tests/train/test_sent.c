@@ -150,3 +150,55 @@ TEST_SLOW(ranks_send_and_use_what_was_planned, 120)
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         check(&table[i]);
 }
+
+// Stages have messages, and slots for micro-batches in flight. A rank between two others
+// sends both ways.
+TEST_SLOW(stages_send_and_use_what_was_planned, 120)
+{
+    static const trial table[] = {
+        {"gpt", "ring", 2, {"mesh.pipe=2", "batch=8", "accumulate=4"}},
+        {"gpt",
+         "ring",
+         3,
+         {"mesh.pipe=3", "batch=8", "accumulate=4", "pipe.schedule=gpipe"}},
+        {"gpt",
+         "ring",
+         2,
+         {"mesh.pipe=2", "batch=8", "accumulate=4", "pipe.chunks=2"}},
+        {"gpt",
+         "ring",
+         3,
+         {"mesh.pipe=3", "batch=8", "accumulate=4", "pipe.schedule=zb-h1"}},
+        {"gpt",
+         "ring",
+         2,
+         {"mesh.pipe=2", "batch=8", "accumulate=4", "pipe.schedule=zb-h2"}},
+        {"gpt",
+         "direct",
+         4,
+         {"mesh.pipe=2", "batch=8", "accumulate=4", "zero=1"}},
+        {"gpt",
+         "halving",
+         4,
+         {"mesh.pipe=2", "batch=8", "accumulate=2", "zero=3"}},
+        {"llama",
+         "ring",
+         4,
+         {"mesh.pipe=2", "mesh.tensor=2", "batch=8", "accumulate=4"}},
+        {"llama",
+         "tree",
+         4,
+         {"mesh.pipe=2", "mesh.context=2", "batch=4", "accumulate=2"}},
+        {"gpt",
+         "ring",
+         2,
+         {"mesh.pipe=2", "batch=6", "accumulate=3", "recompute=full"}},
+        {"resnet",
+         "ring",
+         3,
+         {"mesh.pipe=3", "batch=4", "accumulate=2", "model.width=4"}},
+        {"lstm", "naive", 2, {"mesh.pipe=2", "batch=4", "accumulate=2"}},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        check(&table[i]);
+}
