@@ -1,5 +1,6 @@
 // bench_ranks - training steps on several ranks, in turns with one rank that has one
-// rank's share of the batch: how much of the machine many ranks make use of.
+// rank's share of the batch: how much of the machine many ranks make use of. Stages share
+// the layers and not the batch, so with mesh.pipe=2 the one rank has the batch of both.
 //
 //   one rank steps, the others wait -> all ranks step -> one rank steps -> ...
 
@@ -37,6 +38,12 @@ typedef struct bench {
 
 // ---- the two jobs --------------------------------------------------------
 
+// How many share the samples of a micro-batch: ranks, without the stages of each.
+static int32_t sharers_of(const bench *b)
+{
+    return b->peers->size / (int32_t)b->all->grid.size[TT_AXIS_PIPE];
+}
+
 static tt_status set_number(bench *b, tt_settings *settings, const char *key,
                             int64_t value)
 {
@@ -49,7 +56,7 @@ static tt_status open_one(bench *b)
 {
     static const char *const given[] = {"batch", "micro", "accumulate"};
     const tt_settings *from = &b->cli->settings;
-    const int32_t n = b->peers->size;
+    const int32_t n = sharers_of(b);
     const tt_peers alone = {.size = 1, .on_host = 1, .cores = b->peers->cores};
     tt_settings own = {.cache = from->cache};
     for (int64_t i = 0; i < from->n; i++)
@@ -67,11 +74,11 @@ static tt_status open_one(bench *b)
 
 static tt_status open_jobs(bench *b)
 {
-    const int32_t n = b->peers->size;
     tt_cli *cli = b->cli;
     TT_TRY(tt_opt_defaults(table, &b->o, cli->arena));
     TT_TRY(tt_settings_apply(&cli->settings, "", table, &b->o, cli->arena));
     TT_TRY(tt_job_configure_peers(&cli->settings, table, b->peers, &b->all));
+    const int32_t n = sharers_of(b);
     if (b->all->options.micro % n != 0)
         return tt_fail(TT_ERR_ARG,
                        "micro-batches of %lld are not the same on %d ranks, so "
@@ -179,6 +186,7 @@ static void print_json(const bench *b, const result *r)
     tt_json_f64(&j, key, r->rate);
     snprintf(key, sizeof key, "one_rank_%s_per_s", r->unit);
     tt_json_f64(&j, key, r->one_rate);
+    tt_json_i64(&j, "one_rank_batch", b->one->options.batch);
     tt_json_f64(&j, "speedup", r->rate / r->one_rate);
     tt_json_f64(&j, "exposed_ms", r->exposed * 1e3);
     tt_json_f64(&j, "hidden_ms", r->hidden * 1e3);

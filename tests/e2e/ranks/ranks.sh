@@ -217,4 +217,9 @@ bytes() {
 "$tutti" bench step -n 2 model=mlp image=8 batch=4 steps=3 --json >out 2>err ||
     fail "bench step: $(cat err)"
 grep -q '"speedup":' out || fail "bench step: $(cat out)"
+grep -q '"one_rank_batch": 2,' out || fail "batch of one rank: $(cat out)"
+# Stages share the layers, and each has the whole batch.
+"$tutti" bench step -n 2 model=mlp image=8 batch=6 accumulate=2 mesh.pipe=2 steps=1 \
+    warmup=1 --json >out 2>err || fail "bench step of stages: $(cat err)"
+grep -q '"one_rank_batch": 6,' out || fail "batch of one rank: $(cat out)"
 exit 0
