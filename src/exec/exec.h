@@ -128,6 +128,7 @@ void tt_exec_stats_reset(tt_exec *exec);
 typedef struct tt_row_time {
     double start, end;
     double waited; // of these: for messages of other stages
+    double idle;   // for others in any way: in collectives too
     int32_t peer;  // for whose, mostly: a rank; -1: for none
 } tt_row_time;
 // Sums over runs since creation or reset, without the first where there are more.

@@ -14,7 +14,8 @@
 // parallelism) are part of the row: another order of rows would not hide them.
 //
 // Pace. A rank that is to take its modelled seconds sleeps in its rows, before the row's
-// first message leaves, since the others would see an early one. What the row does after
+// first message leaves, since the others would see an early one. Waits for others, in
+// collectives too, are not computing. What the row does after
 // that was timed in the run before, and is left room for.
 //
 //   cost    two readings of the clock per row; no memory in a run
@@ -98,9 +99,12 @@ void tt__row_begin(tt_exec *exec)
 void tt__row_waited(tt_exec *exec, int32_t flight, double seconds)
 {
     tt__row_state *rows = &exec->rows;
-    if (rows->time == NULL || rows->peer[flight] < 0 || exec->row == NULL)
+    if (rows->time == NULL || exec->row == NULL)
         return;
     tt_row_time *time = row_of(exec);
+    time->idle += seconds;
+    if (rows->peer[flight] < 0)
+        return;
     time->waited += seconds;
     rows->sums.waited[rows->peer[flight]] += seconds;
     if (seconds > rows->longest || time->peer < 0) {
@@ -124,8 +128,8 @@ static void sleep_until(double when)
 static tt_status pace(tt_exec *exec, double room)
 {
     const tt_row_time *row = row_of(exec);
-    const double until = row->start + row->waited +
-                         exec->options.pace[exec->row->segment] - room;
+    const double until =
+        row->start + row->idle + exec->options.pace[exec->row->segment] - room;
     TT_TRY(tt_memory_wait(exec->backend));
     sleep_until(until);
     return TT_OK;
@@ -149,7 +153,7 @@ tt_status tt__row_end(tt_exec *exec)
     tt_row_time *row = row_of(exec);
     if (exec->options.pace != NULL) {
         const double end = tt_clock_seconds();
-        const double over = end - row->start - row->waited -
+        const double over = end - row->start - row->idle -
                             exec->options.pace[exec->row->segment];
         if (rows->sent > 0)
             rows->tail[exec->row->segment] = end - rows->sent;

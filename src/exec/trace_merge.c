@@ -1,7 +1,8 @@
 // trace_merge - events of one rank as JSON. See trace_merge.h.
 //
-// The form is Chrome's trace, which Perfetto reads too. A rank is a "process" with
-// three rows: steps of training, kernels, and the network. A wait for a flight is
+// The form is Chrome's trace, which Perfetto reads too. A rank is a "process" with the
+// rows steps of training, stages (of the last step: forward and gradients of each
+// micro-batch, and waiting for other stages), kernels, and the network. A wait for a flight is
 // shown among the kernels, since it is a gap there; so exposed communication can be
 // seen at a glance.
 
@@ -12,8 +13,10 @@
 
 #include <math.h>
 
-enum { STEPS, COMPUTE, NETWORK, N_ROWS };
-static const char *const row_name[N_ROWS] = {"steps", "compute", "network"};
+enum { STEPS, COMPUTE, NETWORK, STAGES, N_ROWS };
+static const char *const row_name[N_ROWS] = {"steps", "compute", "network",
+                                             "stages"};
+static const int row_place[N_ROWS] = {0, 2, 3, 1}; // from the top
 
 typedef struct printer {
     const tt_trace_part *part;
@@ -123,7 +126,48 @@ static void add_mark(printer *p, const tt_trace_mark *m)
     tt_str_fini(&name);
 }
 
+// A row of the plan's order: the wait for its message, then what it did.
+static void add_row(printer *p, int32_t i)
+{
+    const tt_exec *exec = p->part->exec;
+    const tt_order *order = &exec->plan->order[i];
+    const tt_segment *segment = &exec->plan->segment[order->segment];
+    const tt_row_time *time = &tt_exec_rows(exec)[i];
+    tt_str name = {0};
+    if (time->waited > 0) {
+        begin_event(p, STAGES, "X");
+        tt_json_str(&p->j, "name", "wait");
+        tt_json_str(&p->j, "cat", "bubble");
+        add_times(p, time->start, time->waited);
+        tt_json_open(&p->j, "args", '{');
+        tt_json_i64(&p->j, "rank", time->peer);
+        tt_json_close(&p->j, '}');
+        tt_json_close(&p->j, '}');
+    }
+    tt_str_addf(&name, "%s %d", segment->name, order->micro);
+    begin_event(p, STAGES, "X");
+    tt_json_str(&p->j, "name", tt_str_text(&name));
+    tt_json_str(&p->j, "cat", tt_phase_name(segment->phase));
+    add_times(p, time->start + time->waited,
+              time->end - time->start - time->waited);
+    tt_json_open(&p->j, "args", '{');
+    tt_json_i64(&p->j, "chunk", segment->stage);
+    tt_json_i64(&p->j, "micro", order->micro);
+    tt_json_i64(&p->j, "slot", order->slot);
+    if (exec->options.pace != NULL)
+        tt_json_bool(&p->j, "paced", true);
+    tt_json_close(&p->j, '}');
+    tt_json_close(&p->j, '}');
+    tt_str_fini(&name);
+}
+
 // ---- all of a rank -------------------------------------------------------
+
+static bool has_stages(const printer *p)
+{
+    const tt_exec *exec = p->part->exec;
+    return exec != NULL && tt_exec_rows(exec) != NULL && exec->n_runs > 0;
+}
 
 static void add_names(printer *p)
 {
@@ -132,8 +176,10 @@ static void add_names(printer *p)
     add_meta(p, STEPS, "process_name", tt_str_text(&name));
     add_index(p, STEPS, "process_sort_index", p->part->rank);
     for (int row = 0; row < N_ROWS; row++) {
+        if (row == STAGES && !has_stages(p))
+            continue;
         add_meta(p, row, "thread_name", row_name[row]);
-        add_index(p, row, "thread_sort_index", row);
+        add_index(p, row, "thread_sort_index", row_place[row]);
     }
     tt_str_fini(&name);
 }
@@ -182,6 +228,9 @@ void tt_trace_add(const tt_trace_part *part, tt_str *out)
     add_names(&p);
     if (part->exec != NULL && part->exec->event != NULL)
         add_kernels(&p, part->max_events - 3 * few);
+    if (part->exec != NULL && has_stages(&p))
+        for (int32_t i = 0; i < part->exec->plan->n_order; i++)
+            add_row(&p, i);
     // A flight may be two events.
     const int64_t flights = part->n_flights < few ? part->n_flights : few;
     for (int64_t i = part->n_flights - flights; i < part->n_flights; i++)

@@ -1,5 +1,6 @@
 // trace_merge - what several ranks did, as one Chrome trace (Perfetto,
-// chrome://tracing): a process per rank with the rows steps, compute and network.
+// chrome://tracing): a process per rank with the rows steps, stages, compute
+// and network.
 //
 //   tt_trace_begin, tt_trace_add of every rank (made where its events are, sent as
 //   text), tt_trace_end

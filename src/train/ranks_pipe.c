@@ -80,7 +80,8 @@ static void fill_row(const tt_exec *exec, int32_t i, double *to)
     to[MICRO] = order->micro;
     to[START] = time->start;
     to[END] = time->end;
-    to[WAITED] = time->waited;
+    // An update begins when all stages have come to the norm of the gradients.
+    to[WAITED] = segment->phase == TT_UPDATE ? time->idle : time->waited;
     to[PEER] = time->peer;
     to[COMPUTED] =
         sums->n_runs > 0 ? sums->computed[i] / (double)sums->n_runs : 0;

@@ -172,27 +172,32 @@ static void build(stages *s)
     tt_arena_destroy(arena);
 }
 
-// The measured bubble is the table's, to 5 points of the step.
-static void check_bubbles(const stages *s, const char *name)
+// Whether the measured bubbles are the table's, to 5 points of the step.
+static bool has_bubbles(const stages *s, const char *name, tt_str *said)
 {
     tt_pipe_times *times = NULL;
+    bool is_right = true;
     CHECK_OK(tt_pipe_measure_even(s->pipe, &(tt_pipe_even){unit, unit, unit},
                                   &times));
     for (int32_t r = 0; r < s->n; r++) {
         const tt_pipe_rank_times *want = &times->rank[r];
         const double share = want->bubble / (want->last - want->first);
         const double got = s->sums[r].bubble / s->sums[r].span;
-        CHECK_MSG(fabs(got - share) < 0.05,
-                  "%s on %d stages, rank %d: bubble %.3f, the table says %.3f",
-                  name, s->n, r, got, share);
+        tt_str_addf(said,
+                    "%s on %d stages, rank %d: bubble %.3f, the table says "
+                    "%.3f\n",
+                    name, s->n, r, got, share);
+        is_right &= fabs(got - share) < 0.05;
         CHECK(s->sums[r].n_runs == RUNS - 1);
         CHECK(s->sums[r].span / (RUNS - 1) > want->last - want->first);
         for (int32_t to = 0; to < s->n; to++)
             CHECK(abs(to - r) == 1 || s->waited[r][to] == 0);
     }
     tt_pipe_times_destroy(times);
+    return is_right;
 }
 
+// A machine that does something else too makes ranks late, so there are three tries.
 static void check_schedule(const char *name, int32_t n)
 {
     tt_pipe *pipe = NULL;
@@ -201,8 +206,14 @@ static void check_schedule(const char *name, int32_t n)
                             &pipe));
     stages s = {.pipe = pipe, .is_split = strncmp(name, "zb", 2) == 0, .n = n};
     build(&s);
-    CHECK_OK(tt_rank_threads_run(n, SHARED, run_rank, &s));
-    check_bubbles(&s, name);
+    bool is_right = false;
+    tt_str said = {0};
+    for (int i = 0; i < 3 && !is_right; i++) {
+        CHECK_OK(tt_rank_threads_run(n, SHARED, run_rank, &s));
+        is_right = has_bubbles(&s, name, &said);
+    }
+    CHECK_MSG(is_right, "%s", tt_str_text(&said));
+    tt_str_fini(&said);
     tt_graph_destroy(s.graph);
     tt_pipe_destroy(pipe);
 }

@@ -118,6 +118,8 @@ tt_status tt__report_curves(const tt_report_data *data, tt_str *out);
 void tt__report_time_add(const tt_report_data *data, tt_str *out);
 // Collectives, and who was waited for; nothing where there was one rank.
 void tt__report_ranks(const tt_json_value *all, tt_str *out);
+// Stages: who waited for whom, and one step as a picture; nothing where there are none.
+void tt__report_pipe(const tt_json_value *all, tt_str *out);
 // Samples and notes, of log.txt.
 void tt__report_log(const tt_str *log, tt_str *out);
 // Every metric at some steps, for those who do not see curves.

@@ -98,3 +98,35 @@ assert abs(first["bubble"] - plan["stages"][0]["bubble_percent"] / 100) < 0.15, 
     first["bubble"], plan["stages"][0]["bubble_percent"])
 assert first["waited_seconds"]["1"] > 2 * last["waited_seconds"].get("0", 0)
 END
+
+# One step as a picture and in the trace: a lane per rank, all pieces that the table has.
+"$tutti" train gpt.yaml run=traced -n 2 trial.pace=0.5,0.5 log.trace=true \
+    pipe.schedule=zb-h1 >out 2>err || fail "traced: $(cat err)"
+python3 - <<'END' || exit 1
+import json, re
+page = open("traced/report.html").read()
+svg = page[page.index('<svg class="step"'):]
+svg = svg[:svg.index("</svg>")]
+assert re.findall(r">rank (\d)</text>", svg) == ["0", "1"], svg[:300]
+boxes = re.findall(r'<rect class="p-(.)" x="([0-9.]+)" y="(\d+)" width="([0-9.]+)"', svg)
+for lane in "0", "30":
+    kinds = [k for k, _, y, _ in boxes if y == lane]
+    assert [kinds.count(k) for k in "fbwu"] == [4, 4, 4, 1], (lane, kinds)
+    right = 0
+    for k, x, y, width in boxes:
+        if y == lane and k != "x":
+            assert float(x) >= right - 0.02, "boxes overlap"
+            right = float(x) + float(width)
+assert any(k == "x" and y == "0" for k, _, y, _ in boxes), "nobody waits"
+assert "input gradient" in page and "prefers-color-scheme:dark" in page
+events = json.load(open("traced/trace.json"))["traceEvents"]
+names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events
+         if e.get("name") == "thread_name"}
+for rank in 0, 1:
+    mine = [e for e in events if e["ph"] == "X" and e["pid"] == rank
+            and names[rank, e["tid"]] == "stages"]
+    kinds = [e["cat"] for e in mine]
+    assert [kinds.count(k) for k in ("forward", "backward", "weight_grad", "update")] \
+        == [4, 4, 4, 1], kinds
+    assert all(e["args"]["paced"] for e in mine if e["cat"] != "bubble")
+END
