@@ -38,12 +38,14 @@ typedef enum tt_codec_join {
     TT_CODEC_GATHERED,
 } tt_codec_join;
 
-// A state of the codec besides the residual: one for each tensor and replica.
+// A state of the codec besides the residual: one for each tensor and replica, or one for
+// each tensor.
 typedef struct tt_codec_state {
     const char *name; // "momentum"
     tt_dtype dtype;
     tt_shape shape;
     tt_init init;
+    bool is_common; // the same in all replicas
 } tt_codec_state;
 
 // One tensor on its way through a codec.

@@ -78,6 +78,7 @@ static tt_status states(const void *params, const tt_type *x,
         .dtype = tt_dtype_master(x->dtype),
         .shape = q,
         .init = {.kind = TT_INIT_NORMAL, .a = 1, .of = TT_NONE},
+        .is_common = true,
     };
     *n_out = 1;
     return TT_OK;

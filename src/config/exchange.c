@@ -18,6 +18,21 @@ static const tt_opt which[] = {
     {0},
 };
 
+// `choices` are the codecs' names.
+static const tt_opt coding[] = {
+    {"codec", "none", "what is sent of a gradient; see `tutti list codecs`",
+     TT_OPT_CHOICE, AT(codec)},
+    {"feedback", "auto",
+     "what a code does not say is added to the next gradient; auto: where the "
+     "codec needs it",
+     TT_OPT_CHOICE, AT(feedback), "auto|true|false"},
+    {"replicas", "0",
+     "replicas that send codes; any number of ranks along data that divides it "
+     "carries them; 0: as many as ranks",
+     TT_OPT_I64, AT(replicas), NULL, 0, 65536},
+    {0},
+};
+
 static const tt_opt timing[] = {
     {"bucket", "0", "bytes of gradients sent together; 0: as measured",
      TT_OPT_I64, AT(bucket), NULL, 0, 1e15},
@@ -51,16 +66,61 @@ static const char *list_policies(tt_arena *arena)
     return text;
 }
 
+static const char *list_codecs(tt_arena *arena)
+{
+    int n = 0;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    const char *text = all[0]->name;
+    for (int i = 1; i < n && text != NULL; i++)
+        text = tt_arena_printf(arena, "%s|%s", text, all[i]->name);
+    return text;
+}
+
+const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings)
+{
+    const tt_setting *s = tt_settings_find(settings, "exchange.codec");
+    const tt_codec_def *def = s == NULL ? NULL : tt_codec_find(s->value);
+    return def != NULL ? def : tt_codec_find(coding[0].fallback);
+}
+
+tt_status tt_exchange_codec_room(const tt_settings *settings, tt_arena *arena,
+                                 void **params_out)
+{
+    *params_out =
+        tt_arena_alloc(arena, tt_exchange_codec_of(settings)->params_bytes + 1);
+    return *params_out != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange)
+{
+    int n = 0;
+    return tt_codec_all(&n)[exchange->codec];
+}
+
+bool tt_exchange_is_coded(const tt_exchange *exchange)
+{
+    return exchange->codec != 0; // the first is none
+}
+
+bool tt_exchange_has_feedback(const tt_exchange *exchange)
+{
+    const tt_codec_def *codec = tt_exchange_codec(exchange);
+    return exchange->feedback == TT_FEEDBACK_ON ||
+           (exchange->feedback == TT_FEEDBACK_AUTO && codec->needs_feedback);
+}
+
 tt_status tt_exchange_table(const tt_exchange_policy *policy, tt_arena *arena,
                             const tt_opt **table_out)
 {
-    const tt_opt_part part[] = {{which, 0}, {policy->options, 0}, {timing, 0}};
-    const char *names = list_policies(arena);
+    const tt_opt_part part[] = {
+        {which, 0}, {coding, 0}, {policy->options, 0}, {timing, 0}};
+    const char *names = list_policies(arena), *codecs = list_codecs(arena);
     tt_opt *table = NULL;
-    if (names == NULL)
+    if (names == NULL || codecs == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(tt_opt_join(part, 3, arena, &table));
+    TT_TRY(tt_opt_join(part, 4, arena, &table));
     table[0].choices = names;
+    table[1].choices = codecs;
     *table_out = table;
     return TT_OK;
 }
@@ -73,6 +133,13 @@ tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(settings), arena, &table));
     TT_TRY(tt_opt_defaults(table, &e, arena));
     TT_TRY(tt_settings_apply(settings, "exchange", table, &e, arena));
+    const tt_opt *options = tt_exchange_codec_of(settings)->options;
+    TT_TRY(tt_exchange_codec_room(settings, arena, &e.codec_params));
+    if (options != NULL) {
+        TT_TRY(tt_opt_defaults(options, e.codec_params, arena));
+        TT_TRY(tt_settings_apply(settings, "exchange.codec", options,
+                                 e.codec_params, arena));
+    }
     *exchange_out = e;
     return TT_OK;
 }

@@ -11,11 +11,23 @@
 #define TT_CONFIG_EXCHANGE_H
 
 #include "base/settings/settings.h"
+#include "codec/codec.h"
+
+// Whether residuals are kept.
+typedef enum tt_feedback {
+    TT_FEEDBACK_AUTO, // where the codec needs it
+    TT_FEEDBACK_ON,
+    TT_FEEDBACK_OFF,
+} tt_feedback;
 
 typedef struct tt_exchange {
-    int policy;     // index of tt_exchange_policies
-    int64_t bucket; // bytes; 0: as measured
-    int order;      // tt_flight_order
+    int policy;         // index of tt_exchange_policies
+    int codec;          // index of tt_codec_all
+    int feedback;       // tt_feedback
+    int64_t replicas;   // 0: as many as ranks along data
+    void *codec_params; // of its own table; NULL: it has none
+    int64_t bucket;     // bytes; 0: as measured
+    int order;          // tt_flight_order
 } tt_exchange;
 
 // One way in which gradients of ranks become one.
@@ -34,6 +46,16 @@ const tt_exchange_policy *tt_exchange_policy_of(const tt_settings *settings);
 // All of exchange.* under a policy, in the arena; offsets are into tt_exchange.
 tt_status tt_exchange_table(const tt_exchange_policy *policy, tt_arena *arena,
                             const tt_opt **table_out);
+
+// The codec that exchange.codec names, likewise; and room for its options.
+const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings);
+tt_status tt_exchange_codec_room(const tt_settings *settings, tt_arena *arena,
+                                 void **params_out);
+const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange);
+
+// Whether replicas send something else than their gradients.
+bool tt_exchange_is_coded(const tt_exchange *exchange);
+bool tt_exchange_has_feedback(const tt_exchange *exchange);
 
 // Defaults, then what the settings say; each is marked as used.
 tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,

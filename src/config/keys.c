@@ -90,8 +90,14 @@ static tt_status visit_exchange(const visitor *v)
     const tt_opt *table = NULL;
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(v->settings), v->arena,
                              &table));
-    return v->visit(v->user, "exchange", table,
-                    v->config != NULL ? &v->config->exchange : NULL);
+    const tt_codec_def *codec = tt_exchange_codec_of(v->settings);
+    TT_TRY(v->visit(v->user, "exchange", table,
+                    v->config != NULL ? &v->config->exchange : NULL));
+    return codec->options == NULL
+               ? TT_OK
+               : v->visit(v->user, "exchange.codec", codec->options,
+                          v->config != NULL ? v->config->exchange.codec_params
+                                            : NULL);
 }
 
 tt_status tt_keys_each(const tt_settings *settings, tt_config *config,

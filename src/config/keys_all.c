@@ -139,6 +139,15 @@ static tt_status add_policies(rows *r)
     return TT_OK;
 }
 
+static tt_status add_codecs(rows *r)
+{
+    int n = 0;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    for (int i = 0; i < n; i++)
+        TT_TRY(add(r, "exchange.codec", all[i]->options, all[i]->name));
+    return TT_OK;
+}
+
 static tt_status add_sections(rows *r, const tt_section *section)
 {
     for (; section->table != NULL; section++)
@@ -154,7 +163,8 @@ static tt_status collect(rows *r)
     TT_TRY(add_sources(r));
     TT_TRY(add_sections(r, tt_train_sections));
     TT_TRY(add_sections(r, tt_distribution_sections));
-    return add_policies(r);
+    TT_TRY(add_policies(r));
+    return add_codecs(r);
 }
 
 tt_status tt_keys_all(tt_arena *arena, const tt_keys_row **row_out,

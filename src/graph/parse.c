@@ -177,6 +177,8 @@ static tt_status places(reader *r, tt_type *type)
             type->place[a] = tt_place_replicate();
         else if (accept(r, "P(sum)"))
             type->place[a] = tt_place_partial(TT_SUM);
+        else if (accept(r, "O"))
+            type->place[a] = tt_place_own();
         else if (accept(r, "P(max)"))
             type->place[a] = tt_place_partial(TT_MAX);
         else if (accept(r, "S("))

@@ -11,7 +11,7 @@ bool tt_place_equal(const tt_place *a, const tt_place *b)
         return false;
     if (a->kind == TT_PARTIAL)
         return a->reduce == b->reduce;
-    if (a->kind == TT_REPLICATE)
+    if (a->kind == TT_REPLICATE || a->kind == TT_OWN)
         return true;
     const tt_window *u = &a->window, *v = &b->window;
     return a->factor == b->factor && a->rotate == b->rotate &&
@@ -36,6 +36,8 @@ void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out)
 {
     if (place->kind == TT_REPLICATE) {
         tt_str_add(out, "R");
+    } else if (place->kind == TT_OWN) {
+        tt_str_add(out, "O");
     } else if (place->kind == TT_PARTIAL) {
         tt_str_add(out, place->reduce == TT_SUM ? "P(sum)" : "P(max)");
     } else {

@@ -1,5 +1,6 @@
 // place - where the parts of a value are: per mesh axis it is replicated, split
-// along one factor, or partial (every rank holds a term of a reduction).
+// along one factor, partial (every rank holds a term of a reduction), or own (every
+// coordinate has a value of its own: the code of its gradient, say).
 //
 // A replicated or partial value may lie at some coordinates of the axis only: `at` is
 // the set of them, and the others hold nothing. So a pipeline's stage is a placement:
@@ -43,6 +44,7 @@ typedef enum tt_place_kind {
     TT_REPLICATE, // zero: the default
     TT_SPLIT,
     TT_PARTIAL,
+    TT_OWN, // each coordinate has its own; operators run on each
 } tt_place_kind;
 
 typedef enum tt_reduce { TT_SUM, TT_MAX } tt_reduce;
@@ -88,6 +90,11 @@ static inline tt_place tt_place_split(int factor)
 static inline tt_place tt_place_partial(tt_reduce reduce)
 {
     return (tt_place){.kind = TT_PARTIAL, .reduce = reduce};
+}
+
+static inline tt_place tt_place_own(void)
+{
+    return (tt_place){.kind = TT_OWN};
 }
 
 // Whole at the coordinates of a set, nothing elsewhere.

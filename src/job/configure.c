@@ -16,6 +16,7 @@
 #include "config/pace.h"
 #include "job/device.h"
 #include "job/exact.h"
+#include "job/exchange.h"
 #include "job/job.h"
 
 #include <math.h>
@@ -242,6 +243,7 @@ static tt_status configure(tt_job *job, const tt_settings *settings,
     TT_TRY(set_batch(job, settings));
     TT_TRY(check_micro(job));
     TT_TRY(tt__exact_check(job));
+    TT_TRY(tt__job_codes_check(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
     set_rate(job);

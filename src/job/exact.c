@@ -130,7 +130,7 @@ tt_status tt__exact_check(const tt_job *job)
 tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
                               tt_partition_params *params)
 {
-    params->canonical = true;
+    params->canonical = job->options.exact;
     TT_TRY(tt_grid_mesh(&job->distribution, &job->grid, blocks, job->arena,
                         &params->mesh));
     if (job->grid.size[TT_AXIS_DATA] > 1)
@@ -148,10 +148,12 @@ tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
     return TT_OK;
 }
 
-void tt__exact_fold(const tt_job *job, int64_t micro, tt_chain *chain)
+void tt__exact_fold(const tt_job *job, int64_t blocks, int64_t micro,
+                    tt_chain *chain)
 {
     const tt_blocks_params params = {.ranks = job->grid.size[TT_AXIS_DATA],
-                                     .at_once = job->options.batch == micro};
-    if (tt__exact_blocks(job, micro) != params.ranks || params.at_once)
+                                     .at_once = job->options.exact &&
+                                                job->options.batch == micro};
+    if (blocks != params.ranks || params.at_once)
         tt_chain_add(chain, &tt_pass_blocks, &params);
 }

@@ -19,6 +19,7 @@ tt_status tt__exact_check(const tt_job *job);
 // Partitioning for blocks instead of ranks, and giving the blocks to the ranks.
 tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
                               tt_partition_params *params);
-void tt__exact_fold(const tt_job *job, int64_t micro, tt_chain *chain);
+void tt__exact_fold(const tt_job *job, int64_t blocks, int64_t micro,
+                    tt_chain *chain);
 
 #endif

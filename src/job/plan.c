@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "config/layout_check.h"
 #include "job/exact.h"
+#include "job/exchange.h"
 #include "job/internal.h"
 #include "job/job.h"
 #include "job/pipeline.h"
@@ -74,17 +75,30 @@ tt__variant tt__variant_of(const tt_job *job)
                          job->distribution.offload};
 }
 
+// Whether there is an update; a graph that only evaluates exchanges nothing.
+static bool is_trained(const tt_graph *graph)
+{
+    for (int32_t n = graph->n_nodes - 1; n >= 0; n--)
+        if (graph->node[n].phase == TT_UPDATE)
+            return true;
+    return false;
+}
+
 // Adds the partition over the job's ranks. One rank needs none, except in exact
-// mode, where blocks are cut as if they were ranks (job/exact.c).
+// mode, where blocks are cut as if they were ranks (job/exact.c), and where it carries
+// replicas (job/exchange.c).
 static tt_status add_partition(const tt_job *job, int64_t zero,
                                const tt_graph *graph, tt_chain *chain)
 {
     tt_partition_params params;
     const int64_t micro =
         tt_shape_dim(&graph->value[tt_graph_find(graph, "x").id].type.shape, 0);
-    const int64_t blocks = tt__exact_blocks(job, micro);
-    const bool is_exact = blocks > 1;
-    if (job->peers.size == 1 && !is_exact)
+    const int64_t replicas =
+        is_trained(graph) ? tt__job_codes_replicas(job) : 1;
+    const int64_t blocks =
+        replicas > 1 ? replicas : tt__exact_blocks(job, micro);
+    const bool is_folded = blocks > 1;
+    if (job->peers.size == 1 && !is_folded)
         return TT_OK;
     TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
@@ -94,9 +108,13 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     params.way =
         job->distribution.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
-    if (is_exact) {
+    if (is_folded) {
         TT_TRY(tt__exact_partition(job, blocks, &params));
-        tt__exact_fold(job, micro, chain);
+        tt__exact_fold(job, blocks, micro, chain);
+    }
+    if (replicas > 1) {
+        params.own_gradients = true;
+        tt__job_codes_add(job, chain);
     }
     tt_chain_add(chain, &tt_pass_partition, &params);
     return TT_OK;

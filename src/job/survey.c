@@ -152,7 +152,9 @@ void tt_survey_split(const tt_type *type, const tt_mesh *mesh, tt_str *out)
         if (place->kind == TT_REPLICATE || mesh->axis[a].size == 1)
             continue;
         tt_str_add(out, out->n > before ? " " : "");
-        if (place->kind == TT_PARTIAL)
+        if (place->kind == TT_OWN)
+            tt_str_add(out, "own");
+        else if (place->kind == TT_PARTIAL)
             tt_str_add(out, place->reduce == TT_SUM ? "sum" : "max");
         else
             tt_str_addf(out, "%s%s", type->shape.factor[place->factor].name,

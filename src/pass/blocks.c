@@ -103,9 +103,15 @@ static bool runs_in_blocks(const tt__blocks *w, const tt_node *node)
         has_all &= has_whole(w, v);
         if (tt__blocks_place(w, v)->kind == TT_PARTIAL && !has_whole(w, v))
             return true;
+        if (tt__blocks_place(w, v)->kind == TT_OWN)
+            return true;
     }
-    for (int i = 0; i < node->n_out; i++)
+    for (int i = 0; i < node->n_out; i++) {
         is_placed |= tt__blocks_place(w, node->out[i].id)->kind != TT_REPLICATE;
+        if (tt__blocks_place(w, node->out[i].id)->kind == TT_OWN &&
+            w->parts > 1)
+            return true;
+    }
     return is_placed && node->phase != TT_UPDATE && w->parts > 1 &&
            !(has_all && is_flagged(node, any));
 }

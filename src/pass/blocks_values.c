@@ -125,7 +125,7 @@ tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
     if (!tt_is(*copy)) {
         const tt_val from =
             tt_is(w->source[old]) ? w->source[old] : w->r.kept[old];
-        if (place->kind == TT_PARTIAL)
+        if (place->kind != TT_SPLIT)
             return missing(w, old);
         TT_TRY(check_cut(w, old));
         *copy = tt_block_make(&w->r.b, from);
@@ -168,6 +168,8 @@ static tt_status reduce(tt__blocks *w, const tt_node *node)
         w->r.kept[out] = tt_reduce_scatter(&w->r.b, sum, w->axis, p->factor);
     else if (w->at_once && w->is_last[out] && node->phase != TT_UPDATE)
         w->is_term[out] = true;
+    else if (p->rounds_each)
+        w->r.kept[out] = tt_all_reduce_each(&w->r.b, sum, w->axis);
     else
         w->r.kept[out] =
             tt_all_reduce(&w->r.b, sum, w->axis, (tt_reduce)p->reduce);

@@ -112,7 +112,7 @@ static tt_status bind_values(tt__lower *l)
         if (tt_operand_count(o) > most_elements)
             return too_large(l->g, value, tt_operand_count(o));
     }
-    return TT_OK;
+    return tt__own_shapes(l);
 }
 
 static tt_status setup(tt__lower *l)

@@ -1,6 +1,7 @@
 // lower - what the files of lowering share; nobody else includes it.
 //
 //   here      which nodes and inputs concern this rank, and in which stage
+//   own       shapes of what every rank has of its own
 //   segments  nodes in the order in which they will run
 //   wait      which of them let communication go first
 //   uses      who reads a value, until when, and where its producer should put it
@@ -97,6 +98,9 @@ static inline bool tt__is_read(const tt_node *node, int i)
     const bool is_shape = i < 32 && (node->op->shape_only >> i & 1) != 0;
     return tt_is(node->in[i]) && !is_shape;
 }
+
+// own: shapes of what every rank has of its own.
+tt_status tt__own_shapes(tt__lower *l);
 
 // here: what this rank has of the graph, where values lie at some ranks only.
 tt_status tt__here_find(tt__lower *l);

@@ -131,7 +131,8 @@ typedef struct tt_plan {
     tt_step *step;
     tt_segment *segment;
     tt_order *order;
-    tt_ref *home;  // per graph value: where it lies after its producer (or -1)
+    tt_ref *home; // per graph value: where it lies after its producer (or -1)
+    const tt_type **own_type; // per graph value, see own.h; or NULL
     bool *is_kept; // per graph value: the host may read it after a step
     int32_t n_micro, n_slots;
     int64_t

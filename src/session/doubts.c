@@ -147,6 +147,10 @@ static void check_idle(const doubter *d)
         {"train.spike_sigma", o->spike != TT_SPIKE_NONE,
          "train.spike=skip or rollback"},
         {"exact.blocks", job->options.exact, "exact=true"},
+        {"exchange.replicas", tt_exchange_is_coded(&job->exchange),
+         "exchange.codec"},
+        {"exchange.feedback", tt_exchange_is_coded(&job->exchange),
+         "exchange.codec"},
         {"loss_scale.initial", job->options.precision == TT_PRECISION_FP16,
          "precision=fp16"},
         {"loss_scale.growth", job->options.precision == TT_PRECISION_FP16,
@@ -202,6 +206,10 @@ static void check_data(const tt_job *job, tt_str *out)
     if (e->order != 0)
         idle(out, "exchange.order", e->order == 1 ? "priority" : "magnitude",
              none);
+    if (tt_exchange_is_coded(e) && e->replicas <= 1)
+        idle(out, "exchange.codec", tt_exchange_codec(e)->name,
+             "there is one replica; -n 2 or exchange.replicas=2 would make "
+             "two");
     check_cuts(job, none, out);
 }
 

@@ -29,6 +29,16 @@ static const tt_safetensor *stored(const restoring *r, const tt_tensor *t)
     return file == NULL ? NULL : tt_safetensors_find(file, t->name);
 }
 
+// Whether a state of a fork begins anew although the file has one of its name: other
+// settings gave it another shape. Weights must fit.
+static bool begins_anew(const restoring *r, const tt_tensor *t,
+                        const tt_safetensor *from)
+{
+    return r->notes != NULL && t->role == TT_TENSOR_OPTIM &&
+           (!tt_tensor_has_shape(t, from) ||
+            strcmp(from->dtype, tt_tensor_file_dtype(t->dtype)) != 0);
+}
+
 static tt_status check_form(const restoring *r, const tt_tensor *t,
                             const tt_safetensor *from)
 {
@@ -66,12 +76,13 @@ static tt_status check_all(const restoring *r)
     for (int64_t i = 0; i < r->all->n; i++) {
         const tt_tensor *t = &r->all->v[i];
         const tt_safetensor *from = stored(r, t);
-        if (from != NULL)
+        if (from != NULL && !begins_anew(r, t, from))
             TT_TRY(check_form(r, t, from));
         else if (tt_tensor_is_model(t) || r->notes == NULL)
             return tt_fail(TT_ERR_ARG, "%s lacks %s", r->name, t->name);
         else if (n_missing++ < MAX_NAMED)
-            tt_str_addf(r->notes, "%s lacks %s, which starts anew.\n", r->name,
+            tt_str_addf(r->notes, "%s %s %s, which starts anew.\n", r->name,
+                        from == NULL ? "lacks" : "has another form of",
                         t->name);
     }
     if (n_missing > MAX_NAMED)
@@ -86,6 +97,8 @@ static tt_status check_all(const restoring *r)
 static const tt_safetensor *source_of(const restoring *r, const tt_tensor *t)
 {
     const tt_safetensor *from = stored(r, t);
+    if (from != NULL && begins_anew(r, t, from))
+        return NULL;
     if (from != NULL || t->role != TT_TENSOR_EMA)
         return from;
     for (int64_t i = 0; i < r->all->n; i++)

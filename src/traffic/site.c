@@ -5,6 +5,7 @@
 #include "traffic/site.h"
 
 #include "ops/ops.h"
+#include "plan/own.h"
 
 // tt_num has the order of tt_dtype; floats of 8 bits are sent, never added.
 _Static_assert((int)TT_NUM_F64 == (int)TT_F64 && (int)TT_NUM_U8 == (int)TT_U8 &&
@@ -45,8 +46,8 @@ tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
                          .op = step->op,
                          .p = step->params,
                          .mesh = &g->mesh,
-                         .in_type = &g->value[node->in[0].id].type,
-                         .out_type = &g->value[node->out[0].id].type,
+                         .in_type = tt_plan_type(plan, node->in[0].id),
+                         .out_type = tt_plan_type(plan, node->out[0].id),
                          .rank = plan->rank,
                          .is_in_place =
                              step->in[0].buffer == step->out[0].buffer};
@@ -121,7 +122,7 @@ const tt_coll_def *tt_traffic_choose(const tt_traffic_rules *rules,
     tt_group group = call->group;
     if (rules->coll != NULL)
         return rules->coll;
-    if (rules->is_exact)
+    if (rules->is_exact || call->rounds_each)
         group.host = NULL; // hosts have sums of their own
     return tt_coll_choose(links, call->kind, tt_coll_bytes(call, call->count),
                           &group);
@@ -155,7 +156,7 @@ static tt_coll_call call_of(const tt_traffic_site *x,
                  x->fold.type},
         .count = x->count,
         .tag = x->tag,
-        .rounds_each = rules->is_exact};
+        .rounds_each = rules->is_exact || x->p->rounds_each};
 }
 
 tt_coll_call tt_traffic_reduce_call(const tt_traffic_site *x,

@@ -59,12 +59,33 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
     return tt_settings_set(out, "precision", precision, "verify", v->arena);
 }
 
-static tt_status open_alone(const tt_verify_subject *v, const char *precision,
-                            opened *out)
+// One rank carries as many replicas as all ranks together do. It holds tensors whole, so
+// it cannot make the codes of ranks that hold parts of them.
+static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
+                                tt_settings *out)
+{
+    char text[32];
+    if (!tt_exchange_is_coded(&many->exchange))
+        return TT_OK;
+    for (int a = 0; a < TT_N_AXES; a++)
+        if (a != TT_AXIS_DATA && many->grid.size[a] > 1)
+            return tt_fail(TT_ERR_ARG,
+                           "exchange.codec=%s with mesh.%s=%lld: each rank "
+                           "encodes its part of a tensor, which one rank does "
+                           "not have; verify them one without the other",
+                           tt_exchange_codec(&many->exchange)->name,
+                           tt_axis_name[a], (long long)many->grid.size[a]);
+    snprintf(text, sizeof text, "%lld", (long long)many->exchange.replicas);
+    return tt_settings_set(out, "exchange.replicas", text, "verify", v->arena);
+}
+
+static tt_status open_alone(const tt_verify_subject *v, const tt_job *many,
+                            const char *precision, opened *out)
 {
     const tt_peers one = {.size = 1, .cores = v->peers->cores};
     tt_settings settings = {.cache = v->settings->cache};
     TT_TRY(alone(v, precision, &settings));
+    TT_TRY(carry_replicas(v, many, &settings));
     return opened_make(&settings, v->extra, &one, out);
 }
 
@@ -84,10 +105,10 @@ static tt_status open_all(const tt_verify_subject *v, opened *s,
     request->many = s[MANY].job;
     if (!tt_peers_is_first(v->peers))
         return TT_OK;
-    TT_TRY(open_alone(v, NULL, &s[ONE]));
+    TT_TRY(open_alone(v, s[MANY].job, NULL, &s[ONE]));
     request->one = s[ONE].job;
     if (is_low(s[MANY].job))
-        TT_TRY(open_alone(v, "fp32", &s[LOW]));
+        TT_TRY(open_alone(v, s[MANY].job, "fp32", &s[LOW]));
     request->low = s[LOW].job;
     return TT_OK;
 }

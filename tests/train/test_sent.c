@@ -146,6 +146,24 @@ TEST_SLOW(ranks_send_and_use_what_was_planned, 120)
         {"vit", "ring", 3, {"mesh.tensor=3", "zero=1"}},
         {"lstm", "ring", 2, {"mesh.tensor=2"}},
         {"mlp", "ring", 5, {"mesh.tensor=5"}},
+        // Codes of gradients; of parts that differ in size, and of several replicas.
+        {"gpt", "ring", 3, {"exchange.codec=topk", "batch=6", "zero=1"}},
+        {"gpt",
+         "direct",
+         4,
+         {"exchange.codec=int8", "mesh.tensor=2", "batch=4"}},
+        {"gpt",
+         "ring",
+         6,
+         {"exchange.codec=onebit", "mesh.tensor=3", "batch=4"}},
+        {"gpt",
+         "ring",
+         4,
+         {"exchange.codec=powersgd", "mesh.tensor=2", "batch=4", "zero=3"}},
+        {"resnet",
+         "ring",
+         2,
+         {"exchange.codec=bf16", "exchange.replicas=4", "batch=4"}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         check(&table[i]);

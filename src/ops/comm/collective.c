@@ -96,6 +96,8 @@ static void cost_local(const tt_op_io *io, int axis_size, tt_cost *cost)
 static const tt_opt options_reduce[] = {
     {TT__COMM_AXIS},
     {OPTION_OP},
+    {"rounds_each", "false", "16-bit sums are rounded after every two terms",
+     TT_OPT_BOOL, offsetof(tt_comm_params, rounds_each)},
     {0},
 };
 

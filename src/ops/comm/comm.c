@@ -55,15 +55,27 @@ static tt_val emit(tt_builder *b, const tt_op_def *op,
     return y;
 }
 
-tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce)
+static tt_val all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce,
+                         bool rounds_each)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
     if (place.kind != TT_PARTIAL || place.reduce != reduce)
         return refuse(b, &tt_op_all_reduce, "the input is not partial");
-    const tt_comm_params p = {.axis = axis, .reduce = (int)reduce};
+    const tt_comm_params p = {
+        .axis = axis, .reduce = (int)reduce, .rounds_each = rounds_each};
     return emit(b, &tt_op_all_reduce, &p, x, tt_place_at(place.at));
+}
+
+tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce)
+{
+    return all_reduce(b, x, axis, reduce, false);
+}
+
+tt_val tt_all_reduce_each(tt_builder *b, tt_val x, int axis)
+{
+    return all_reduce(b, x, axis, TT_SUM, true);
 }
 
 tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis)

@@ -25,8 +25,11 @@
 // All communication operators share this struct, so that whoever runs one can
 // read `axis` without knowing which it is.
 typedef struct tt_comm_params {
-    int64_t axis;                 // index into the graph's mesh
-    int reduce;                   // tt_reduce: all_reduce, reduce_scatter
+    int64_t axis; // index into the graph's mesh
+    int reduce;   // tt_reduce: all_reduce, reduce_scatter
+    // all_reduce: sums of 16-bit floats are rounded after every two terms, and not once at
+    // the end. So they do not depend on which ranks hold which terms.
+    bool rounds_each;
     int64_t by;                   // shift: rank r's block goes to rank r + by
     int64_t from_coord, to_coord; // move: coordinates along the axis
     const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take
@@ -35,6 +38,7 @@ typedef struct tt_comm_params {
 } tt_comm_params;
 
 tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce);
+tt_val tt_all_reduce_each(tt_builder *b, tt_val x, int axis); // rounds_each
 // From the coordinates that hold x, whole or terms of it, to all of the axis.
 tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis);
 tt_val tt_all_gather(tt_builder *b, tt_val x, int axis);

@@ -21,6 +21,8 @@ typedef struct tt_partition_params {
     // Gradients are sums over the ranks of zero_axis before they are summed over
     // micro-batches, so that the order of these sums depends on no level of ZeRO.
     bool canonical;
+    // Gradients stay terms along zero_axis until the update: somebody sends codes of them.
+    bool own_gradients;
     bool wide; // terms of sums in the forward pass are not rounded (wide.c)
 } tt_partition_params;
 

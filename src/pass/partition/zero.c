@@ -194,14 +194,15 @@ void tt__zero_mark(tt__cut *c)
 
 bool tt__zero_splits(const tt__cut *c, const tt_node *node)
 {
-    return c->zero >= (c->is_canonical ? 1 : 2) && node->op == &tt_op_offer &&
-           c->shard[node->out[0].id] >= 0;
+    return !c->params->own_gradients && c->zero >= (c->is_canonical ? 1 : 2) &&
+           node->op == &tt_op_offer && c->shard[node->out[0].id] >= 0;
 }
 
 bool tt__must_finish(const tt__cut *c, const tt_node *node)
 {
     return tt__zero_splits(c, node) ||
-           (c->is_canonical && node->op == &tt_op_offer);
+           (c->is_canonical && !c->params->own_gradients &&
+            node->op == &tt_op_offer);
 }
 
 bool tt__zero_allows(const tt__cut *c, const tt_node *node, int32_t old,

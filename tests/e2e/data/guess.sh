@@ -78,6 +78,8 @@ warns 'layout.zigzag=false does nothing' layout.zigzag=false
 warns 'layout.zigzag=false does nothing' layout.zigzag=false -n 2 batch=2
 warns 'exchange.bucket=100 does nothing' exchange.bucket=100
 warns 'exchange.order=priority does nothing' exchange.order=priority
+warns 'exchange.codec=topk does nothing: there is one replica' exchange.codec=topk
+warns 'exchange.replicas=2 does nothing without exchange.codec' exchange.replicas=2
 warns 'collective=ring does nothing: there is one rank' collective=ring
 warns 'mesh.order=tensor,data does nothing' mesh.order=tensor,data
 warns 'comm.slow_rate=5e+06 does nothing' comm.slow_rate=5e6

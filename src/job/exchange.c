@@ -1,0 +1,113 @@
+// exchange - see the header, and docs/exchange.md.
+//
+// With a codec the number of replicas decides what is computed: each encodes the gradient
+// of its part of the batch. So it is a setting of the run, and not the number of ranks.
+// The graph is partitioned as if each replica were a rank; then pass/blocks.c gives each
+// rank several, as in exact mode.
+
+#include "job/exchange.h"
+
+#include "job/exact.h"
+#include "pass/exchange.h"
+
+#include <string.h>
+
+int64_t tt__job_codes_replicas(const tt_job *job)
+{
+    return tt_exchange_is_coded(&job->exchange) ? job->exchange.replicas : 1;
+}
+
+void tt__job_codes_add(const tt_job *job, tt_chain *chain)
+{
+    const tt_exchange *e = &job->exchange;
+    const tt_exchange_params params = {.codec = tt_exchange_codec(e),
+                                       .codec_params = e->codec_params,
+                                       .feedback = tt_exchange_has_feedback(e)};
+    tt_chain_add(chain, &tt_pass_exchange, &params);
+}
+
+// ---- what does not go together -------------------------------------------
+
+static tt_status check_replicas(const tt_job *job)
+{
+    const int64_t replicas = job->exchange.replicas;
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA];
+    if (replicas % ranks != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.replicas=%lld cannot be shared by %lld ranks "
+                       "along data evenly; exchange.replicas=%lld would do, in "
+                       "a run that begins with it",
+                       (long long)replicas, (long long)ranks, (long long)ranks);
+    if (job->options.micro < replicas)
+        return tt_fail(TT_ERR_ARG,
+                       "a micro-batch of %lld cannot be divided between %lld "
+                       "replicas; batch=%lld would do",
+                       (long long)job->options.micro, (long long)replicas,
+                       (long long)(replicas * job->options.accumulate));
+    return TT_OK;
+}
+
+static tt_status check_exact(const tt_job *job)
+{
+    const int64_t replicas = job->exchange.replicas;
+    const int64_t blocks = tt__exact_blocks(job, job->options.micro);
+    if (!job->options.exact || blocks == replicas)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "exact: %lld replicas need as many blocks of a micro-batch, "
+                   "not %lld; exchange.replicas=%lld would do, in a run that "
+                   "begins with it",
+                   (long long)replicas, (long long)blocks, (long long)blocks);
+}
+
+// dgc has a momentum of its own, inside the code.
+static tt_status check_dgc(const tt_job *job)
+{
+    return strcmp(job->optim->name, "sgd") == 0
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "exchange.codec=dgc has the momentum in its codes "
+                         "(exchange.codec.momentum), so the optimiser must be "
+                         "plain: optim=sgd, not %s",
+                         job->optim->name);
+}
+
+static tt_status check_codec(const tt_job *job)
+{
+    const tt_exchange *e = &job->exchange;
+    const tt_codec_def *codec = tt_exchange_codec(e);
+    const bool is_dgc = strcmp(codec->name, "dgc") == 0;
+    if (strcmp(codec->name, "factors") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors: gradients are summed over "
+                       "micro-batches before they are sent, and a sum has no "
+                       "factors; exchange.codec=none sends the same numbers");
+    if (is_dgc && e->feedback == TT_FEEDBACK_OFF)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=dgc keeps what it does not send: leave "
+                       "exchange.feedback out");
+    if (job->grid.size[TT_AXIS_PIPE] > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s with mesh.pipe=%lld: stages do not "
+                       "send codes; mesh.pipe=1 would do, or "
+                       "exchange.codec=none",
+                       codec->name, (long long)job->grid.size[TT_AXIS_PIPE]);
+    if (job->options.precision == TT_PRECISION_FP16)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s with precision=fp16: codes and "
+                       "residuals would change with the loss scale; "
+                       "precision=bf16 has none",
+                       codec->name);
+    return is_dgc ? check_dgc(job) : TT_OK;
+}
+
+tt_status tt__job_codes_check(tt_job *job)
+{
+    if (!tt_exchange_is_coded(&job->exchange))
+        return TT_OK;
+    if (job->exchange.replicas == 0)
+        job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
+    TT_TRY(check_codec(job));
+    TT_TRY(check_replicas(job));
+    return check_exact(job);
+}

@@ -1,0 +1,18 @@
+// exchange - what exchange.codec asks of a job. Files of this folder only.
+
+#ifndef TT_JOB_EXCHANGE_H
+#define TT_JOB_EXCHANGE_H
+
+#include "job/job.h"
+#include "pass/chain.h"
+
+// Resolves exchange.replicas and refuses what codes cannot do.
+tt_status tt__job_codes_check(tt_job *job);
+
+// Replicas that send codes of their gradients; 1: nobody does.
+int64_t tt__job_codes_replicas(const tt_job *job);
+
+// Adds the pass that does it.
+void tt__job_codes_add(const tt_job *job, tt_chain *chain);
+
+#endif

@@ -1,0 +1,15 @@
+// exchange - the options of the pass as a struct.
+
+#ifndef TT_PASS_EXCHANGE_H
+#define TT_PASS_EXCHANGE_H
+
+#include "codec/codec.h"
+
+typedef struct tt_exchange_params {
+    const tt_codec_def *codec;
+    const void *codec_params;
+    bool feedback;    // keep residuals
+    const char *axis; // of the replicas; NULL: "data"
+} tt_exchange_params;
+
+#endif

@@ -1,0 +1,45 @@
+# Codes of gradients: a run that stops on 4 ranks goes on on 2 with the bits of one that
+# did not stop, for every codec that keeps something; other replicas are another run.
+# deadline: 600
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 ranks=$2
+    shift 2
+    "$TUTTI" train examples/gpt-tiny.yaml run="$run" train.steps=8 optim=sgd \
+        checkpoint.every=4 threads=1 -n "$ranks" "$@" >"$folder/out" 2>&1
+}
+
+sums() {
+    (cd "$folder/$1/checkpoints/step-00000008" && cksum model.safetensors optim.safetensors)
+}
+
+for codec in 3lc onebit sign twobit topk threshold dgc powersgd; do
+    set -- exact=true exchange.replicas=4 exchange.codec=$codec
+    train "$codec-4" 4 "$@" || die "$codec: $(cat "$folder/out")"
+    train "$codec-42" 4 "$@" train.stop=4 || die "$codec: $(cat "$folder/out")"
+    train "$codec-42" 2 "$@" || die "$codec: $(cat "$folder/out")"
+    [ "$(sums "$codec-4")" = "$(sums "$codec-42")" ] ||
+        die "$codec: 4 ranks, then 2, end in other bits"
+done
+
+# The residual is kept by replica.
+"$TUTTI" inspect "$folder/topk-4/checkpoints/step-00000008/optim.safetensors" >"$folder/out"
+grep -q 'h.0.attn.c_attn.weight.codec.residual *F32 *.4, 64, 192' "$folder/out" ||
+    die "no residual by replica: $(cat "$folder/out")"
+
+# Left out, replicas are the ranks: on other ranks it is another run.
+train usual 4 exchange.codec=topk || die "usual: $(cat "$folder/out")"
+train usual 2 exchange.codec=topk train.steps=12 && die "went on with other replicas"
+grep -q 'exchange.replicas *4 *2' "$folder/out" || die "not said: $(cat "$folder/out")"
+train usual 2 exchange.codec=topk exchange.replicas=4 train.steps=12 ||
+    die "4 replicas on 2 ranks: $(cat "$folder/out")"

@@ -1,0 +1,230 @@
+// Codes instead of gradients (exchange.codec): any number of ranks carries the replicas,
+// codes that lose nothing change nothing, the loss falls, and what cannot be is refused.
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "crew.h"
+#include "jobs.h"
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SETTINGS = 12 };
+
+// Settings of a codec, with room for more; the text is in the arena.
+static void with_codec(const tt_codec_def *codec, const char *const *more,
+                       tt_arena *arena, const char *all[SETTINGS])
+{
+    int n = 0;
+    all[n++] = tt_arena_printf(arena, "exchange.codec=%s", codec->name);
+    for (; *more != NULL; more++)
+        all[n++] = *more;
+    all[n] = NULL;
+}
+
+// Lossless codecs have nothing that replicas keep; factors is refused.
+static bool is_used(const tt_codec_def *codec)
+{
+    return !codec->is_lossless;
+}
+
+// ---- ranks ---------------------------------------------------------------
+
+static void check_ranks(const char *name, const char *const *more,
+                        const int32_t *ranks)
+{
+    const family *f = family_named(name);
+    crew_run *one = crew_train(f, more, 1, 3);
+    for (; *ranks > 0; ranks++) {
+        const char *worst = "";
+        crew_run *run = crew_train(f, more, *ranks, 3);
+        const double rel = crew_difference(run, one, &worst);
+        CHECK_MSG(run->n == one->n, "%s: %lld tensors", more[0],
+                  (long long)run->n);
+        CHECK_MSG(rel < 1e-9, "%s %s on %d ranks: %s differs by %g", name,
+                  more[0], *ranks, worst, rel);
+        CHECK_MSG(fabs(run->loss - one->loss) < 1e-9 * one->loss,
+                  "%s on %d ranks: loss %.17g, alone %.17g", more[0], *ranks,
+                  run->loss, one->loss);
+        crew_free(run);
+    }
+    crew_free(one);
+}
+
+TEST_SLOW(replicas_are_carried_by_any_number_of_ranks, 120)
+{
+    static const char *const more[] = {"exchange.replicas=4", "batch=8",
+                                       "precision=fp64", "optim=sgd", NULL};
+    int n = 0;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    tt_arena *arena = tt_arena_create();
+    for (int i = 0; i < n; i++) {
+        const char *setting[SETTINGS];
+        if (!is_used(all[i]))
+            continue;
+        with_codec(all[i], more, arena, setting);
+        check_ranks("gpt", setting, (const int32_t[]){2, 4, 0});
+    }
+    tt_arena_destroy(arena);
+}
+
+TEST_SLOW(replicas_are_carried_in_parts_of_zero_and_in_micro_batches, 120)
+{
+    static const struct {
+        const char *family;
+        const char *setting[SETTINGS];
+        int32_t ranks[3];
+    } table[] = {
+        {"gpt", {"exchange.codec=topk", "batch=8", "zero=1"}, {2, 4}},
+        {"gpt", {"exchange.codec=powersgd", "batch=8", "zero=2"}, {2, 4}},
+        {"llama", {"exchange.codec=onebit", "batch=8", "zero=3"}, {4}},
+        {"gpt",
+         {"exchange.codec=qsgd", "batch=24", "accumulate=3", "zero=2"},
+         {2}},
+        {"resnet", {"exchange.codec=topk", "batch=4"}, {2}},
+        {"lstm", {"exchange.codec=3lc", "batch=8", "accumulate=2"}, {2}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *more[SETTINGS + 2];
+        int n = 0;
+        for (; table[i].setting[n] != NULL; n++)
+            more[n] = table[i].setting[n];
+        more[n++] = "exchange.replicas=4";
+        more[n++] = "precision=fp64";
+        more[n] = NULL;
+        check_ranks(table[i].family, more, table[i].ranks);
+    }
+}
+
+// ---- what loses nothing --------------------------------------------------
+
+// Trains on one batch; the losses of all steps.
+static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
+                      void *y)
+{
+    static const char *const name[] = {"x", "y"};
+    void *const data[] = {x, y};
+    (void)user;
+    for (int k = 0; k < 2; k++) {
+        const tt_type *type =
+            &job->graph->value[tt_graph_find(job->graph, name[k]).id].type;
+        const int64_t n = tt_shape_count(&type->shape);
+        const uint64_t key = tt_rng_key(5, name[k], 0);
+        for (int64_t i = 0; i < n; i++) {
+            const double u = tt_rng_uniform(key, (uint64_t)(micro * n + i));
+            tt_dtype_store(type->dtype, data[k], i,
+                           tt_dtype_is_float(type->dtype) ? 2 * u - 1
+                                                          : floor(7 * u));
+        }
+    }
+    return TT_OK;
+}
+
+static void train(const family *f, const char *const *more, int steps,
+                  double *loss)
+{
+    made m = start_job(f, more, false);
+    for (int i = 0; i < steps; i++) {
+        tt_step_result result;
+        CHECK_OK(tt_job_step(m.job, feed, NULL, &result));
+        loss[i] = result.loss;
+    }
+    close_job(&m);
+}
+
+TEST(codes_that_lose_nothing_change_nothing)
+{
+    enum { STEPS = 5 };
+    static const char *const codec[][3] = {
+        {"exchange.codec=powersgd", "exchange.codec.rank=4096"},
+        {"exchange.codec=topk", "exchange.codec.ratio=1"},
+        {"exchange.codec=randomk", "exchange.codec.ratio=1"},
+    };
+    double dense[STEPS], loss[STEPS];
+    const char *more[] = {"batch=8", "precision=fp64", NULL, NULL, NULL, NULL};
+    train(family_named("gpt"), more, STEPS, dense);
+    for (size_t i = 0; i < sizeof codec / sizeof *codec; i++) {
+        more[2] = codec[i][0];
+        more[3] = codec[i][1];
+        more[4] = "exchange.replicas=4";
+        train(family_named("gpt"), more, STEPS, loss);
+        for (int s = 0; s < STEPS; s++)
+            CHECK_MSG(fabs(loss[s] - dense[s]) < 1e-9 * dense[s],
+                      "%s: loss %.17g at step %d, dense %.17g", more[2],
+                      loss[s], s, dense[s]);
+    }
+}
+
+TEST(codes_that_lose_something_change_the_weights)
+{
+    double dense[3], loss[3];
+    const char *more[] = {"batch=8", "precision=fp64", NULL, NULL, NULL};
+    train(family_named("gpt"), more, 3, dense);
+    more[2] = "exchange.codec=topk";
+    more[3] = "exchange.replicas=4";
+    train(family_named("gpt"), more, 3, loss);
+    CHECK(loss[0] == dense[0] || fabs(loss[0] - dense[0]) < 1e-9);
+    CHECK(fabs(loss[2] - dense[2]) > 1e-4);
+}
+
+// ---- the loss falls ------------------------------------------------------
+
+static void check_falls(const family *f, const tt_codec_def *codec,
+                        const char *const *more, tt_arena *arena)
+{
+    enum { STEPS = 50 };
+    const char *setting[SETTINGS];
+    double loss[STEPS];
+    with_codec(codec, more, arena, setting);
+    train(f, setting, STEPS, loss);
+    CHECK_MSG(isfinite(loss[STEPS - 1]) && loss[STEPS - 1] < 0.97 * loss[0],
+              "%s with %s: loss %g, then %g", f->name, codec->name, loss[0],
+              loss[STEPS - 1]);
+}
+
+TEST_SLOW(every_codec_trains_a_gpt_and_a_conv_net, 180)
+{
+    static const family lenet = {
+        "lenet", {"model=lenet", "model.classes=7", "image=28", NULL}, true};
+    static const char *const more[] = {"exchange.replicas=2", "batch=4",
+                                       "optim=sgd", "optim.lr=0.1", NULL};
+    int n = 0;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    tt_arena *arena = tt_arena_create();
+    for (int i = 0; i < n; i++) {
+        if (!is_used(all[i]))
+            continue;
+        check_falls(family_named("gpt"), all[i], more, arena);
+        check_falls(&lenet, all[i], more, arena);
+    }
+    tt_arena_destroy(arena);
+}
+
+// ---- what is refused -----------------------------------------------------
+
+#define GPT "model=gpt", "model.width=24", "model.heads=3", "seq=9"
+
+TEST(what_codes_cannot_do_is_said)
+{
+    static const struct {
+        const char *setting[SETTINGS], *message;
+    } table[] = {
+        {{GPT, "exchange.codec=factors"}, "a sum has no factors"},
+        {{GPT, "exchange.codec=dgc"}, "optim=sgd, not adamw"},
+        {{GPT, "exchange.codec=dgc", "optim=sgd", "exchange.feedback=false"},
+         "leave exchange.feedback out"},
+        {{GPT, "exchange.codec=topk", "precision=fp16"}, "precision=bf16"},
+        {{GPT, "exchange.codec=topk", "mesh.pipe=2"}, "mesh.pipe=1 would do"},
+        {{GPT, "exchange.codec=topk", "exchange.replicas=4", "batch=2"},
+         "batch=4 would do"},
+        {{GPT, "exchange.codec=topk", "exchange.replicas=2", "batch=8",
+          "exact=true"},
+         "exchange.replicas=4 would do"},
+        {{GPT, "exchange.codec=topk", "exchange.replicas=3", "batch=8",
+          "mesh.data=2"},
+         "exchange.replicas=2 would do"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        check_refused(table[i].setting, table[i].message);
+}
