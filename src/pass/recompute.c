@@ -9,7 +9,9 @@
 //
 //   selective   < 2% more FLOPs; full: about a third more (see recompute_pick.c)
 //   same bits   copies have the origin of what they repeat, so random numbers
-//               repeat too; running statistics move once
+//               repeat too; running statistics move once, in the forward pass, and
+//               copies read what they were before: a stage of a pipeline may run
+//               other micro-batches forward in between
 //   sent        nothing twice, and weights that ZeRO holds in parts are gathered
 //               in the backward pass once, for copies and gradients of a layer
 //   needs       a graph with a backward pass; on a mesh, pass partition before
@@ -33,7 +35,8 @@ typedef struct work {
     tt__rewrite r;
     bool *is_dropped; // per old value
     tt_val *again;    // per old value: its copy in the backward pass, or none
-    bool *is_read;    // per old value: a state that a copy reads
+    bool *moves;      // per old value: a state that the forward pass changes
+    tt_val *before; // per old value: what such a state was, for copies, or none
     int32_t *gather;  // per old value: the old node for which it was gathered
                       // last in the backward pass, or -1
     tt_val *gathered; // likewise: and what came of it
@@ -76,9 +79,10 @@ static void read_again(work *w, const tt_node *node)
         if (!tt_is(node->in[i]))
             continue;
         const int32_t v = node->in[i].id;
-        const bool is_copy = tt__reads(node, i) && w->is_dropped[v];
-        w->r.in[i] = is_copy ? w->again[v] : w->r.kept[v];
-        w->is_read[v] |= tt__reads(node, i);
+        const bool is_read = tt__reads(node, i);
+        w->r.in[i] = is_read && w->is_dropped[v] ? w->again[v] : w->r.kept[v];
+        if (is_read && tt_is(w->before[v]))
+            w->r.in[i] = w->before[v];
     }
 }
 
@@ -145,27 +149,55 @@ static tt_status require(work *w, tt_val v)
 
 // ---- the new graph -------------------------------------------------------
 
-// A state that a copy reads changes only after it: the new version waits.
-static tt_status settle_updates(work *w)
+static tt_val state_of(const tt_graph *g, int32_t v)
 {
-    const tt_graph *old = w->r.old;
-    w->is_settled = true;
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_val state = old->value[v].updates;
-        if (!tt_is(state) || old->node[old->value[v].node].phase == TT_UPDATE)
-            continue;
-        tt_val new = w->r.kept[v];
-        if (w->is_read[state.id]) {
-            TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD,
-                                old->node[old->value[v].node].stage,
-                                old->value[state.id].name));
-            new = tt_scale(&w->r.b, new, 1);
-            TT_TRY(w->r.b.status);
-            tt__copy_places(&w->r.b, w->r.old, v, new);
-        }
-        tt_update(&w->r.b, w->r.kept[state.id], new);
+    const tt_value *value = &g->value[v];
+    return tt_is(value->updates) && g->node[value->node].phase != TT_UPDATE
+               ? value->updates
+               : TT_NONE;
+}
+
+static void find_moving(work *w)
+{
+    for (int32_t v = 0; v < w->r.old->n_values; v++) {
+        const tt_val state = state_of(w->r.old, v);
+        if (tt_is(state))
+            w->moves[state.id] = true;
     }
-    return w->r.b.status;
+}
+
+static void settle_updates(work *w)
+{
+    w->is_settled = true;
+    for (int32_t v = 0; v < w->r.old->n_values; v++) {
+        const tt_val state = state_of(w->r.old, v);
+        if (tt_is(state))
+            tt_update(&w->r.b, w->r.kept[state.id], w->r.kept[v]);
+    }
+}
+
+static bool may_repeat(const work *w, const tt_node *node)
+{
+    for (int i = 0; i < node->n_out; i++)
+        if (w->is_dropped[node->out[i].id])
+            return node->phase == TT_FORWARD;
+    return false;
+}
+
+// Keeps what states are now, for the copy of a node that reads them.
+static tt_status keep_before(work *w, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in && may_repeat(w, node); i++) {
+        const int32_t v = node->in[i].id;
+        if (!tt_is(node->in[i]) || !tt__reads(node, i) || !w->moves[v] ||
+            tt_is(w->before[v]))
+            continue;
+        TT_TRY(tt__copy_aim(&w->r.b, TT_FORWARD, node->stage, node->origin));
+        w->before[v] = tt_scale(&w->r.b, w->r.kept[v], 1);
+        TT_TRY(w->r.b.status);
+        tt__copy_places(&w->r.b, w->r.old, v, w->before[v]);
+    }
+    return TT_OK;
 }
 
 static tt_status do_node(void *pass, int32_t n)
@@ -174,7 +206,8 @@ static tt_status do_node(void *pass, int32_t n)
     const tt_node *node = &w->r.old->node[n];
     tt_val out[TT_MAX_OUT];
     if (node->phase == TT_UPDATE && !w->is_settled)
-        TT_TRY(settle_updates(w));
+        settle_updates(w);
+    TT_TRY(keep_before(w, node));
     for (int i = 0; i < node->n_in && tt__is_backward(node); i++)
         if (tt__reads(node, i))
             TT_TRY(require(w, node->in[i]));
@@ -214,10 +247,12 @@ static tt_status rewrite(work *w, tt__recompute_mode mode)
     TT_TRY(w->r.b.status);
     for (int32_t v = 0; v < w->r.old->n_values; v++)
         w->gather[v] = -1;
+    find_moving(w);
     TT_TRY(tt__recompute_pick(w->r.old, mode, w->is_dropped));
     TT_TRY(tt__rewrite_nodes(&w->r, w, do_node));
     if (!w->is_settled)
-        TT_TRY(settle_updates(w));
+        settle_updates(w);
+    TT_TRY(w->r.b.status);
     return tt__copy_ends(&w->r.b, w->r.old, w->r.kept);
 }
 
@@ -228,7 +263,8 @@ static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
     work w = {0};
     TT_TRY(tt__rewrite_begin(&w.r, in, 0));
     w.is_dropped = tt__rewrite_array(&w.r, values, sizeof *w.is_dropped);
-    w.is_read = tt__rewrite_array(&w.r, values, sizeof *w.is_read);
+    w.moves = tt__rewrite_array(&w.r, values, sizeof *w.moves);
+    w.before = tt__rewrite_vals(&w.r, values);
     w.again = tt__rewrite_vals(&w.r, values);
     w.gather = tt__rewrite_array(&w.r, values, sizeof *w.gather);
     w.gathered = tt__rewrite_vals(&w.r, values);
