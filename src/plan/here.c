@@ -11,9 +11,9 @@
 //   a sum                 loses the terms that lie elsewhere
 //
 // A node runs in the segment of its stage, with two exceptions. A move is done by the
-// sender in the stage that made the value. And what is made of weights alone is made by
-// each of its readers, so it runs in the first stage of this rank that reads it. If none
-// does, it is not here: a weight of two stages is gathered by each for its own readers.
+// sender in the stage that made the value. And what is made of weights or inputs alone
+// is made by each of its readers: it runs in the first stage of this rank that reads it,
+// and not at all where nobody does.
 
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
@@ -53,72 +53,122 @@ static tt_status take_inputs(tt__lower *l, tt_node *node)
     return TT_OK;
 }
 
-// The first stage, in the order of segments, of those that read what the node makes.
-static int32_t readers_stage(const tt__lower *l, int32_t n,
-                             const int32_t *first)
+// The stages of this rank that read a value before the update, first and last.
+typedef struct span {
+    int32_t first, last; // last < 0: nobody does
+} span;
+
+// The stage whose segment comes first of those that read what the node makes: gradients
+// go through the stages backwards.
+static int32_t readers_stage(const tt_node *node, const span *readers)
 {
-    const tt_node *node = &l->g->node[n];
-    int32_t stage = INT32_MAX;
-    for (int i = 0; i < node->n_out; i++)
-        if (first[node->out[i].id] < stage)
-            stage = first[node->out[i].id];
-    return stage < INT32_MAX ? stage : node->stage;
+    const bool is_forward = node->phase == TT_FORWARD;
+    int32_t stage = -1;
+    for (int i = 0; i < node->n_out; i++) {
+        const span *r = &readers[node->out[i].id];
+        const int32_t s = is_forward ? r->first : r->last;
+        if (r->last >= 0 && (stage < 0 || (is_forward ? s < stage : s > stage)))
+            stage = s;
+    }
+    return stage >= 0 ? stage : node->stage;
 }
 
-static bool is_elsewhere(const tt__lower *l, int32_t stage, int pipe)
+static bool is_elsewhere(const tt__lower *l, const tt_node *node, int pipe)
 {
     const int size = l->g->mesh.axis[pipe].size;
-    return tt_mesh_stage_coord(size, stage) !=
+    return tt_mesh_stage_coord(size, node->stage) !=
            tt_mesh_coord(&l->g->mesh, l->plan->rank, pipe);
 }
 
-static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *first)
+// Whether a node joins what stages have: a transfer between them, or a sum of terms.
+static bool is_between(const tt_node *node, int pipe)
+{
+    const tt_comm_params *p = node->params;
+    if ((node->op->flags & TT_OP_SUMS) != 0)
+        return true;
+    return (node->op->flags & TT_OP_COLLECTIVE) != 0 && p->axis == pipe;
+}
+
+// The stage of this rank in which a node can run at the earliest: its own, or the last of
+// those that make its inputs. Of leaves alone: the first that the rank has.
+static int32_t makers_stage(const tt__lower *l, int32_t n, const int32_t *made)
+{
+    const tt_node *node = &l->g->node[n];
+    const int pipe = tt_mesh_pipe(&l->g->mesh);
+    const bool is_forward = node->phase == TT_FORWARD;
+    int32_t stage = -1;
+    if (pipe < 0 || !is_elsewhere(l, node, pipe))
+        return node->stage;
+    for (int i = 0; i < node->n_in; i++) {
+        const int32_t from = tt_is(node->in[i]) && tt__is_read(node, i)
+                                 ? l->g->value[node->in[i].id].node
+                                 : -1;
+        if (from < 0 || (l->g->node[from].phase == TT_FORWARD) != is_forward)
+            continue;
+        if (stage < 0 || (is_forward ? made[from] > stage : made[from] < stage))
+            stage = made[from];
+    }
+    return stage >= 0 ? stage : tt_mesh_coord(&l->g->mesh, l->plan->rank, pipe);
+}
+
+static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *made,
+                        const span *readers)
 {
     const tt_node *node = &l->g->node[n];
     const int pipe = tt_mesh_pipe(&l->g->mesh);
     if (node->phase == TT_UPDATE)
         return 0; // one segment for all
-    if (pipe < 0 || !is_elsewhere(l, node->stage, pipe))
+    if (pipe < 0 || !is_elsewhere(l, node, pipe))
         return node->stage;
-    for (int i = 0; i < node->n_in; i++) { // a sender, or a sum of terms
-        const int32_t from =
-            tt_is(node->in[i]) ? l->g->value[node->in[i].id].node : -1;
-        if (from >= 0 && tt__is_read(node, i) &&
-            (node->op->flags & (TT_OP_COLLECTIVE | TT_OP_SUMS)) != 0)
-            return l->g->node[from].stage;
-    }
-    return readers_stage(l, n, first);
+    return is_between(node, pipe) ? made[n] : readers_stage(node, readers);
 }
 
-// Whether no row of this rank would run the node, and nobody here wants what it makes.
-static bool is_idle(const tt__lower *l, int32_t n, const bool *is_read)
+static void add_reader(span *readers, int32_t stage)
 {
-    const tt_node *node = &l->g->node[n];
-    const int pipe = tt_mesh_pipe(&l->g->mesh);
-    bool is_wanted = node->phase == TT_UPDATE || pipe < 0 ||
-                     !is_elsewhere(l, l->stage[n], pipe);
-    for (int i = 0; i < node->n_out; i++)
-        is_wanted |= is_read[node->out[i].id];
-    return !is_wanted;
+    if (readers->last < 0 || stage < readers->first)
+        readers->first = stage;
+    if (stage > readers->last)
+        readers->last = stage;
 }
 
-// Nodes are visited backwards, so all readers of a node are known when it is met.
-static void find_stages(tt__lower *l, int32_t *first, bool *is_read)
+static bool is_wanted(const tt__lower *l, const tt_node *node, const bool *kept)
+{
+    const int pipe = tt_mesh_pipe(&l->g->mesh);
+    if (pipe < 0 || node->phase == TT_UPDATE || !is_elsewhere(l, node, pipe) ||
+        is_between(node, pipe))
+        return true;
+    for (int i = 0; i < node->n_out; i++)
+        if (kept[node->out[i].id] ||
+            tt_is(l->g->value[node->out[i].id].updates))
+            return true;
+    return false;
+}
+
+// Nodes are visited backwards, so all readers of a node are known when it is met. What
+// another stage makes and nobody reads here is not done here: this rank's order has no
+// row for it.
+static void find_stages(tt__lower *l, int32_t *made, span *readers, bool *kept)
 {
     const tt_graph *g = l->g;
-    for (int32_t v = 0; v < g->n_values; v++)
-        first[v] = INT32_MAX;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        readers[v] = (span){.last = -1};
+        if (tt_is(g->value[v].grad))
+            kept[g->value[v].grad.id] = true;
+    }
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        kept[g->output[i].val.id] = true;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        made[n] = makers_stage(l, n, made);
     for (int32_t n = g->n_nodes - 1; n >= 0; n--) {
         const tt_node *node = &g->node[n];
-        l->stage[n] = stage_of(l, n, first);
-        l->is_here[n] = l->is_here[n] && !is_idle(l, n, is_read);
+        l->is_here[n] = l->is_here[n] && is_wanted(l, node, kept);
+        l->stage[n] = stage_of(l, n, made, readers);
         for (int i = 0; i < node->n_in && l->is_here[n]; i++) {
             if (!tt_is(node->in[i]))
                 continue;
-            const int32_t v = node->in[i].id;
-            is_read[v] = true;
-            if (node->phase == TT_FORWARD && l->stage[n] < first[v])
-                first[v] = l->stage[n];
+            kept[node->in[i].id] = true;
+            if (node->phase != TT_UPDATE)
+                add_reader(&readers[node->in[i].id], l->stage[n]);
         }
     }
 }
@@ -128,10 +178,14 @@ tt_status tt__here_find(tt__lower *l)
     tt_graph *mine = tt_arena_copy(l->arena, l->g, sizeof(*mine));
     tt_node *node = tt_arena_copy(l->arena, l->g->node,
                                   l->g->n_nodes * (int64_t)sizeof(*node));
-    int32_t *first = tt_arena_alloc(l->arena, (l->g->n_values + 1) *
-                                                  (int64_t)sizeof(*first));
-    bool *is_read = tt_arena_alloc(l->arena, l->g->n_values + INT64_C(1));
-    if (mine == NULL || node == NULL || first == NULL || is_read == NULL)
+    const int64_t values = l->g->n_values + 1;
+    span *readers =
+        tt_arena_alloc(l->arena, values * (int64_t)sizeof(*readers));
+    bool *kept = tt_arena_alloc(l->arena, values);
+    int32_t *made =
+        tt_arena_alloc(l->arena, (l->g->n_nodes + 1) * (int64_t)sizeof(*made));
+    if (mine == NULL || node == NULL || readers == NULL || kept == NULL ||
+        made == NULL)
         return TT_ERR_NOMEM;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
         l->is_here[n] = is_here(l, &node[n]);
@@ -140,6 +194,6 @@ tt_status tt__here_find(tt__lower *l)
     }
     mine->node = node;
     l->g = mine;
-    find_stages(l, first, is_read);
+    find_stages(l, made, readers, kept);
     return TT_OK;
 }

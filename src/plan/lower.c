@@ -234,6 +234,27 @@ static void sum_cost(tt_plan *plan)
     }
 }
 
+static bool is_in_order(const tt_plan *plan, int32_t segment)
+{
+    for (int32_t i = 0; i < plan->n_order; i++)
+        if (plan->order[i].segment == segment)
+            return true;
+    return false;
+}
+
+// Steps that no row of the schedule runs would be left out without a word.
+static tt_status check_order(const tt_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        if (plan->segment[s].n > 0 && !is_in_order(plan, s))
+            return tt_fail(TT_ERR_STATE,
+                           "rank %d: no row of the schedule runs %s, which has "
+                           "%d steps",
+                           plan->rank, plan->segment[s].name,
+                           plan->segment[s].n);
+    return TT_OK;
+}
+
 static tt_status lower(tt__lower *l)
 {
     TT_TRY(setup(l));
@@ -242,6 +263,7 @@ static tt_status lower(tt__lower *l)
     tt__uses_find(l);
     for (int32_t s = 0; s < l->plan->n_segments; s++)
         TT_TRY(lower_segment(l, s));
+    TT_TRY(check_order(l->plan));
     TT_TRY(tt__homes_finish(l));
     TT_TRY(tt__flights_make(l));
     tt__beside_find(l);
