@@ -25,9 +25,13 @@
 
 #include "base/alloc.h"
 #include "ops/ops.h"
+#include "pass/partition/layout.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { LAYER_BYTES = 128 }; // of a name in pipe.cut
 
 // What a core or a GPU does per second, in the ratio that both have more or less: 10
 // operations per byte of memory, and a wire at a fifth of the memory's rate.
@@ -52,7 +56,7 @@ typedef struct chain {
     int32_t n;         // nodes
     double *seconds;   // [n + 1]: of the nodes before
     double *crossing;  // [n + 1]: seconds to move what crosses before node i
-    int32_t *n_across; // [n + 1]: values that cross
+    int32_t *n_across; // [n + 1]: values of layers that cross
     int32_t *place;    // [n_places]: nodes before which a cut may be
     int32_t n_places;
 } chain;
@@ -83,6 +87,21 @@ static void mark_free(const chain *c, bool *is_free)
     }
 }
 
+// Values made with a weight. Others, like labels in another order, are no layer's: they
+// cross and count as bytes, but a place may be between layers all the same.
+static void mark_made(const chain *c, bool *is_made)
+{
+    for (int32_t v = 0; v < c->g->n_values; v++) {
+        const tt_value *value = &c->g->value[v];
+        is_made[v] = value->node < 0 && is_weight(value);
+        if (value->node < 0)
+            continue;
+        const tt_node *node = &c->g->node[value->node];
+        for (int i = 0; i < node->n_in; i++)
+            is_made[v] |= tt_is(node->in[i]) && is_made[node->in[i].id];
+    }
+}
+
 static double move_seconds(const tt_value *value)
 {
     return (double)(tt_shape_count(&value->type.shape) *
@@ -94,14 +113,15 @@ static double move_seconds(const tt_value *value)
 static tt_status find_crossings(chain *c)
 {
     const int32_t values = c->g->n_values;
-    bool *is_free = tt_alloc(values);
+    bool *is_free = tt_alloc(values), *is_made = tt_alloc(values);
     int32_t *last = tt_alloc((int64_t)sizeof *last * values);
     tt_status status = TT_OK;
-    if (is_free == NULL || last == NULL) {
+    if (is_free == NULL || is_made == NULL || last == NULL) {
         status = tt_fail(TT_ERR_NOMEM, "no memory to cut a model");
         goto out;
     }
     mark_free(c, is_free);
+    mark_made(c, is_made);
     for (int32_t n = 0; n < c->n; n++)
         for (int i = 0; i < c->g->node[n].n_in; i++)
             if (tt_is(c->g->node[n].in[i]))
@@ -111,11 +131,12 @@ static tt_status find_crossings(chain *c)
         for (int32_t n = value->node + 1;
              value->node >= 0 && !is_free[v] && n <= last[v]; n++) {
             c->crossing[n] += move_seconds(value);
-            c->n_across[n]++;
+            c->n_across[n] += is_made[v];
         }
     }
 out:
     tt_free(last);
+    tt_free(is_made);
     tt_free(is_free);
     return status;
 }
@@ -181,45 +202,52 @@ static tt_status cut_evenly(const chain *c, int32_t n_chunks, int32_t *start)
 
 // ---- a cut by names ------------------------------------------------------
 
-static bool is_within(const char *name, const char *layer, size_t n)
+// Whether a node belongs to a layer: by its origin, or by a weight that it reads. Names
+// are those of layout.LAYERS.DIM: from any dot on, and with patterns.
+static bool is_of(const tt_graph *g, const tt_node *node, const char *layer)
 {
-    return strncmp(name, layer, n) == 0 && (name[n] == '\0' || name[n] == '.');
-}
-
-// Whether a node belongs to a layer: by its origin, or by a weight that it reads.
-static bool is_of(const tt_graph *g, const tt_node *node, const char *layer,
-                  size_t n)
-{
-    if (is_within(node->origin, layer, n))
+    if (tt_layout_is_for(layer, node->origin))
         return true;
     for (int i = 0; i < node->n_in; i++)
         if (tt_is(node->in[i]) && is_weight(&g->value[node->in[i].id]) &&
-            is_within(g->value[node->in[i].id].name, layer, n))
+            tt_layout_is_for(layer, g->value[node->in[i].id].name))
             return true;
     return false;
+}
+
+static bool begins(const tt_graph *g, int32_t n, const char *layer)
+{
+    return is_of(g, &g->node[n], layer) && !is_of(g, &g->node[n - 1], layer);
+}
+
+// The next name of a list; returns what comes after it.
+static const char *next_name(const char *p, char name[LAYER_BYTES])
+{
+    static const char blanks[] = " ,";
+    p += strspn(p, blanks);
+    const size_t n = strcspn(p, blanks);
+    (void)snprintf(name, LAYER_BYTES, "%.*s", (int)n, p);
+    return p + n;
 }
 
 static tt_status cut_by_names(const chain *c, const tt_layers_cut *cut,
                               int32_t *start)
 {
-    static const char blanks[] = " ,";
-    const char *p = cut->names + strspn(cut->names, blanks);
-    int32_t k = 1, n = 0;
-    for (; *p != '\0'; k++) {
-        const size_t length = strcspn(p, blanks);
-        while (n < c->n && !is_of(c->g, &c->g->node[n], p, length))
+    char name[LAYER_BYTES];
+    int32_t k = 1, n = 1;
+    const char *p = next_name(cut->names, name);
+    for (; name[0] != '\0'; k++, n++) {
+        while (n < c->n && !begins(c->g, n, name))
             n++;
-        if (n == c->n || (k == 1 && n == 0))
-            return tt_fail(
-                TT_ERR_ARG,
-                "pipe.cut: \"%.*s\" is not the name of a layer after "
-                "the one before it; `tutti plan --placements` names "
-                "the layers' weights",
-                (int)length, p);
+        if (n >= c->n)
+            return tt_fail(TT_ERR_ARG,
+                           "pipe.cut: \"%s\" is not the name of a layer after "
+                           "the one before it; `tutti plan --placements` names "
+                           "the layers' weights",
+                           name);
         if (k < cut->n_chunks)
             start[k] = n;
-        p += length;
-        p += strspn(p, blanks);
+        p = next_name(p, name);
     }
     if (k != cut->n_chunks)
         return tt_fail(TT_ERR_ARG,

@@ -96,6 +96,12 @@ refused plan 'pipe.schedule=2bw: it does not empty the pipe before an update' \
 refused plan 'pipe.cut: "h.9" is not the name of a layer' $gpt mesh.pipe=2 pipe.cut=h.9
 refused plan 'pipe.cut names 2 layers, which makes 3 chunks; mesh.pipe x pipe.chunks is 2' \
     $gpt mesh.pipe=2 pipe.cut=h.0,h.1
+refused plan 'pipe.cut: "h.1" is not the name of a layer after the one before it' \
+    $gpt mesh.pipe=3 pipe.cut=h.1,h.1
+accepted $gpt mesh.pipe=3 pipe.cut=h.1,ln_f
+accepted $gpt mesh.pipe=2 pipe.cut=transformer.h.0.mlp
+# Labels in another order cross all layers of an LSTM; it has as many places all the same.
+accepted examples/lstm-tiny.yaml model.layers=9 mesh.pipe=8
 accepted $gpt mesh.pipe=2 pipe.schedule=gpipe
 accepted $gpt mesh.pipe=1 mesh.order=pipe,data,tensor
 refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1 or 2 ranks' \
