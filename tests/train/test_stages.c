@@ -87,6 +87,39 @@ TEST_SLOW(stages_train_lstm_as_one_rank_does, 180)
     check_family("lstm", more);
 }
 
+// An input that is cut in a zigzag is made anew where it is read, forward or backward,
+// and at no other stage.
+TEST_SLOW(stages_take_their_parts_of_inputs_where_they_read_them, 120)
+{
+    const family *f = family_named("gpt");
+    const layout cut[] = {
+        {4, {"mesh.pipe=2", "mesh.context=2", "layout.ff=context", NULL}},
+        {4,
+         {"mesh.pipe=2", "mesh.context=2", "layout.heads=context", "zero=1",
+          NULL}}};
+    const char *const more[] = {"precision=fp64", "batch=4", "accumulate=2",
+                                "seq=8", NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (int i = 0; i < 2; i++)
+        check_layout(f, &cut[i], more, one);
+    crew_free(one);
+}
+
+// Blocks of exact mode slice an input at the stage that reads it. One stage has all
+// layers here, the others what is before and after: transposed words, the loss.
+TEST_SLOW(stages_without_layers_send_what_they_were_given, 120)
+{
+    const family *f = family_named("lstm");
+    const layout cut = {4,
+                        {"mesh.pipe=2", "mesh.tensor=2", "pipe.chunks=2",
+                         "pipe.cut=encoder,decoder,loss", NULL}};
+    const char *const more[] = {"precision=fp64", "batch=4", "accumulate=2",
+                                "exact=true", NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    check_layout(f, &cut, more, one);
+    crew_free(one);
+}
+
 // Batch norm has statistics that each micro-batch changes: buffers at a stage.
 TEST_SLOW(stages_train_resnet_as_one_rank_does, 240)
 {
@@ -97,5 +130,26 @@ TEST_SLOW(stages_train_resnet_as_one_rank_does, 240)
     crew_run *one = crew_train(f, more, 1, STEPS);
     for (int i = 0; i < LAYOUTS - 1; i++) // without tensor
         check_layout(f, &layouts[i], more, one);
+    crew_free(one);
+}
+
+// What is computed again for a micro-batch reads statistics as they were for it, though
+// others have moved them since.
+TEST_SLOW(stages_recompute_with_the_statistics_of_their_micro_batch, 240)
+{
+    const family *f = family_named("resnet");
+    const layout again[] = {
+        {2, {"mesh.pipe=2", "recompute=full", NULL}},
+        {2,
+         {"mesh.pipe=2", "recompute=selective", "pipe.schedule=zb-h1", NULL}},
+        {4,
+         {"mesh.pipe=2", "recompute=full", "mesh.space=2",
+          "pipe.schedule=gpipe", NULL}}};
+    const char *const more[] = {"precision=fp64", "batch=12",  "accumulate=3",
+                                "model.width=4",  "optim=sgd", "optim.lr=1e-3",
+                                "image=16",       NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (int i = 0; i < 3; i++)
+        check_layout(f, &again[i], more, one);
     crew_free(one);
 }
