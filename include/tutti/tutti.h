@@ -274,7 +274,8 @@ tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
                                tutti_tensor *tensor_out);
 
 // Copies a tensor from or to dense memory of exactly `bytes` bytes. Needs
-// tutti_build. Gradients are there after a step and cannot be written.
+// tutti_build. Gradients are there after a step and cannot be written. On several ranks
+// all of them call, and each reads and writes the whole tensor, wherever its parts lie.
 tutti_status tutti_read(tutti_session *session, const char *name, void *data,
                         int64_t bytes);
 tutti_status tutti_write(tutti_session *session, const char *name,

@@ -16,8 +16,7 @@
 
 typedef struct tt__api_tensor {
     tutti_tensor info;
-    const tt_tensor *state; // NULL: this is a gradient, which has no state
-    tt_val val;
+    tt_tensor of; // a state of the job, or a gradient
 } tt__api_tensor;
 
 typedef struct tt__api_feed {

@@ -16,10 +16,10 @@ static tutti_role public_role(tt_tensor_role role)
     return of[role];
 }
 
-static tt_status add(tutti_session *session, tt_val v, tutti_role role,
-                     const char *name)
+static tt_status add(tutti_session *session, const tt_tensor *of,
+                     tutti_role role, const char *name)
 {
-    const tt_type *type = &session->job->graph->value[v.id].type;
+    const tt_type *type = &session->job->graph->value[of->val.id].type;
     tt__api_tensor *tensor = &session->tensor[session->n_tensors];
     if (name == NULL)
         return TT_ERR_NOMEM;
@@ -27,14 +27,13 @@ static tt_status add(tutti_session *session, tt_val v, tutti_role role,
                         &tensor->info.type));
     tensor->info.name = name;
     tensor->info.role = role;
-    tensor->val = v;
+    tensor->of = *of;
     session->n_tensors++;
     return TT_OK;
 }
 
 tt_status tt__api_list_tensors(tutti_session *session)
 {
-    const tt_graph *g = session->job->graph;
     const tt_tensors *all = &session->job->tensors;
     session->n_tensors = 0;
     // Room for all states and, at most, a gradient of each.
@@ -42,16 +41,14 @@ tt_status tt__api_list_tensors(tutti_session *session)
         session->arena, (2 * all->n + 1) * (int64_t)sizeof *session->tensor);
     if (session->tensor == NULL)
         return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < all->n; i++) {
-        session->tensor[session->n_tensors].state = &all->v[i];
-        TT_TRY(add(session, all->v[i].val, public_role(all->v[i].role),
+    for (int64_t i = 0; i < all->n; i++)
+        TT_TRY(add(session, &all->v[i], public_role(all->v[i].role),
                    all->v[i].name));
-    }
     for (int64_t i = 0; i < all->n; i++) {
-        const tt_val grad = g->value[all->v[i].val.id].grad;
-        if (all->v[i].role == TT_TENSOR_PARAM && tt_is(grad))
+        tt_tensor grad;
+        if (tt_tensor_grad(session->job->graph, &all->v[i], &grad))
             TT_TRY(add(
-                session, grad, TUTTI_GRADIENT,
+                session, &grad, TUTTI_GRADIENT,
                 tt_arena_printf(session->arena, "%s.grad", all->v[i].name)));
     }
     return TT_OK;
@@ -124,18 +121,12 @@ static void divide(const tutti_type *type, double count, void *data)
 static tt_status read(tutti_session *session, const tt__api_tensor *tensor,
                       void *data)
 {
-    if (tensor->state != NULL)
-        return tt_tensor_read(session->job->exec, tensor->state, data);
-    if (session->job->step == 0)
+    const bool is_grad = tensor->info.role == TUTTI_GRADIENT;
+    if (is_grad && session->job->step == 0)
         return tt_fail(TT_ERR_STATE, "%s is known after a step",
                        tensor->info.name);
-    if (tt_tensor_is_in_parts(session->job->graph, tensor->val))
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "%s lies in parts on several ranks, and only states are "
-                       "put together; zero=0 keeps gradients whole",
-                       tensor->info.name);
-    TT_TRY(tt_exec_read(session->job->exec, tensor->val, data));
-    if (session->count > 0)
+    TT_TRY(tt_tensor_read(session->job->exec, &tensor->of, data));
+    if (is_grad && session->count > 0)
         divide(&tensor->info.type, session->count, data);
     return TT_OK;
 }
@@ -143,11 +134,11 @@ static tt_status read(tutti_session *session, const tt__api_tensor *tensor,
 static tt_status write(tutti_session *session, const tt__api_tensor *tensor,
                        const void *data)
 {
-    if (tensor->state == NULL)
+    if (tensor->info.role == TUTTI_GRADIENT)
         return tt_fail(TT_ERR_ARG, "%s cannot be written: it is a result",
                        tensor->info.name);
     tt__api_touch(session);
-    return tt_tensor_write(session->job->exec, tensor->state, data);
+    return tt_tensor_write(session->job->exec, &tensor->of, data);
 }
 
 static tt_status find_sized(const tutti_session *session, const char *name,

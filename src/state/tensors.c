@@ -161,6 +161,21 @@ const tt_tensor *tt_tensors_find(const tt_tensors *all, const char *name)
     return NULL;
 }
 
+bool tt_tensor_grad(const tt_graph *graph, const tt_tensor *weight,
+                    tt_tensor *grad_out)
+{
+    const tt_val grad = graph->value[weight->val.id].grad;
+    if (weight->role != TT_TENSOR_PARAM || !tt_is(grad))
+        return false;
+    *grad_out = *weight;
+    grad_out->val = grad;
+    grad_out->work = TT_NONE;
+    grad_out->dtype = graph->value[grad.id].type.dtype;
+    grad_out->bytes = weight->count * tt_dtype_bytes(grad_out->dtype);
+    grad_out->is_split = tt_tensor_is_in_parts(graph, grad);
+    return true;
+}
+
 bool tt_tensors_are_split(const tt_tensors *all)
 {
     for (int64_t i = 0; i < all->n; i++)

@@ -55,6 +55,10 @@ tt_status tt_tensors_list(const tt_graph *graph, const tt_peers *peers,
 const tt_tensor *tt_tensors_find(const tt_tensors *all,
                                  const char *name); // or NULL
 
+// The gradient of a weight, to be read like a tensor after a step; false: it has none.
+bool tt_tensor_grad(const tt_graph *graph, const tt_tensor *weight,
+                    tt_tensor *grad_out);
+
 // Weights and buffers alone.
 tt_tensors tt_tensors_model(const tt_tensors *all);
 

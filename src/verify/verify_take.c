@@ -9,25 +9,14 @@
 // order, so the first wrong one is nearest to the cause.
 static tt_status list_grads(const tt_job *job, tt_arena *arena, tt__taken *out)
 {
-    const tt_graph *g = job->graph;
     const tt_tensors *all = &job->tensors;
     *out = (tt__taken){0};
     out->tensor =
         tt_arena_alloc(arena, (all->n + 1) * (int64_t)sizeof *out->tensor);
     if (out->tensor == NULL)
         return TT_ERR_NOMEM;
-    for (int64_t i = all->n - 1; i >= 0; i--) {
-        const tt_tensor *t = &all->v[i];
-        const tt_val grad = g->value[t->val.id].grad;
-        if (t->role != TT_TENSOR_PARAM || !tt_is(grad))
-            continue;
-        tt_tensor *to = &out->tensor[out->n++];
-        *to = *t;
-        to->val = grad;
-        to->dtype = g->value[grad.id].type.dtype;
-        to->bytes = to->count * tt_dtype_bytes(to->dtype);
-        to->is_split = tt_tensor_is_in_parts(g, grad);
-    }
+    for (int64_t i = all->n - 1; i >= 0; i--)
+        out->n += tt_tensor_grad(job->graph, &all->v[i], &out->tensor[out->n]);
     return TT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "tutti/tutti.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,7 +19,7 @@ typedef struct seen {
     double loss[8];
     int n_ranks, n_fed[4];
     int64_t first[4];
-    float weight[MOST];
+    float weight[MOST], grad[MOST]; // the first in the list
     int64_t n_weight;
 } seen;
 
@@ -79,10 +80,18 @@ static tutti_status step_six(void *user, tutti_session *session)
     static float weight[MOST];
     OK(tutti_read(session, tensor.name, weight,
                   tensor.type.count * (int64_t)sizeof *weight));
+    char name[128];
+    static float grad[MOST];
+    (void)snprintf(name, sizeof name, "%s.grad", tensor.name);
+    OK(tutti_read(session, name, grad,
+                  tensor.type.count * (int64_t)sizeof *grad));
+    OK(tutti_write(session, tensor.name, weight,
+                   tensor.type.count * (int64_t)sizeof *weight));
     if (f.rank == 0) {
         s->n_ranks = tutti_rank_count(session);
         s->n_weight = tensor.type.count;
         memcpy(s->weight, weight, sizeof weight);
+        memcpy(s->grad, grad, sizeof grad);
     }
     return TUTTI_OK;
 }
@@ -109,8 +118,13 @@ static void check_same(const seen *a, const seen *b)
     for (int i = 0; i < 6; i++)
         CHECK_CLOSE(a->loss[i], b->loss[i], 1e-5);
     CHECK(a->loss[5] < a->loss[0]);
-    for (int64_t i = 0; i < a->n_weight; i++)
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < a->n_weight; i++) {
         CHECK_CLOSE(a->weight[i], b->weight[i], 1e-5);
+        most = fmax(most, fabs((double)a->grad[i] - (double)b->grad[i]));
+        size = fmax(size, fabs((double)b->grad[i]));
+    }
+    CHECK_MSG(size > 0 && most < 1e-4 * size, "%g of %g", most, size);
 }
 
 // By samples, which do not divide evenly, and by pieces of each sample.
@@ -118,8 +132,13 @@ TEST(ranks_of_a_program_step_as_one_process_does)
 {
     const seen *two = run_gpt(2, "zero", "1");
     const seen *pieces = run_gpt(2, "mesh.context", "2");
+    const seen *parts = run_gpt(2, "zero", "2");
+    const seen *stages = run_gpt(2, "mesh.pipe", "2");
     const seen *one = run_gpt(1, "zero", "0");
     check_same(two, one);
+    check_same(parts, one);
+    check_same(stages, one);
+    CHECK(stages->n_fed[0] == 5 && stages->n_fed[1] == 5);
     check_same(pieces, one);
     CHECK(two->n_fed[0] + two->n_fed[1] == 5 && two->first[0] == 0);
     CHECK(two->first[1] == two->n_fed[0]);
@@ -144,18 +163,19 @@ static tutti_status train_and_save(void *user, tutti_session *session)
     return TUTTI_OK;
 }
 
-TEST(ranks_of_a_program_train_evaluate_and_save)
+static void check_saved(const char *key, const char *value)
 {
     static const char *const settings[][2] = {
         {"model", "mlp"},     {"model.width", "8"}, {"data", "synthetic"},
         {"data.size", "100"}, {"data.image", "8"},  {"batch", "4"},
         {"train.steps", "6"}, {"log.every", "3"},   {"run", "run"},
-        {"threads", "1"},     {"zero", "3"},
+        {"threads", "1"},
     };
     char folder[] = "/tmp/tutti-ranks-XXXXXX";
     CHECK(mkdtemp(folder) != NULL && chdir(folder) == 0);
     seen *s = share();
     tutti_session *session = make(settings, sizeof settings / sizeof *settings);
+    OK(tutti_set(session, key, value));
     OK(tutti_ranks_run(session, 2, train_and_save, s));
     CHECK(s->n_ranks == 2 && s->loss[0] > 0);
     CHECK_CLOSE(s->loss[0], s->loss[1], 1e-6);
@@ -163,6 +183,16 @@ TEST(ranks_of_a_program_train_evaluate_and_save)
     CHECK(access("weights.safetensors", R_OK) == 0);
     tutti_destroy(session);
     CHECK(system("rm -r \"$PWD\"") == 0);
+}
+
+TEST(ranks_of_a_program_train_evaluate_and_save)
+{
+    check_saved("zero", "3");
+}
+
+TEST(stages_of_a_program_train_evaluate_and_save)
+{
+    check_saved("mesh.pipe", "2");
 }
 
 static tutti_status prove(void *user, tutti_session *session)
@@ -176,20 +206,27 @@ static tutti_status prove(void *user, tutti_session *session)
     return TUTTI_OK;
 }
 
-TEST(a_program_verifies_its_layout)
+static void check_verified(const char *key, const char *value)
 {
     static const char *const settings[][2] = {
         {"model", "gpt"},      {"model.layers", "1"}, {"model.width", "16"},
         {"model.heads", "2"},  {"model.vocab", "16"}, {"model.context", "8"},
-        {"precision", "fp64"}, {"mesh.tensor", "2"},  {"threads", "1"},
+        {"precision", "fp64"}, {"threads", "1"},
     };
     seen *s = share();
     tutti_verified alone;
     tutti_session *session = make(settings, sizeof settings / sizeof *settings);
+    OK(tutti_set(session, key, value));
     CHECK(tutti_verify(session, &alone) == TUTTI_ERR_STATE);
     OK(tutti_ranks_run(session, 2, prove, s));
     CHECK(s->n_fed[0] == 1 && s->n_fed[1] == 1);
     tutti_destroy(session);
+}
+
+TEST(a_program_verifies_its_layout)
+{
+    check_verified("mesh.tensor", "2");
+    check_verified("mesh.pipe", "2");
 }
 
 static tutti_status fail_on_one(void *user, tutti_session *session)
