@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { VERSION = 1, LANES = TT_PACKET_LANES };
+enum { VERSION = 2, LANES = TT_PACKET_LANES };
 
 static const int64_t stripe = 4 * (int64_t)LANES; // bytes
 
@@ -17,33 +17,17 @@ typedef struct header {
 
 _Static_assert(sizeof(header) == TT_PACKET_HEADER, "the format says 24");
 
-static uint32_t mix(uint32_t x)
-{
-    x = (x ^ x >> 16) * 0x7feb352du;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
-}
-
 // Each step of a lane is a bijection of the lane for a given word, and of the word for a
-// given lane. So one changed word changes the lane for good.
+// given lane. So one changed word changes the lane for good, and the segment's sum.
 static uint32_t step(uint32_t lane, uint32_t word)
 {
     lane ^= word;
     return (lane << 13 | lane >> 19) + 0x9e3779b1u;
 }
 
-uint32_t tt_packet_hash_join(const uint32_t lane[LANES], int64_t bytes)
+static uint32_t hash_segment(const unsigned char *p, int64_t bytes)
 {
-    uint32_t hash = (uint32_t)bytes;
-    for (int l = 0; l < LANES; l++)
-        hash = mix(hash ^ lane[l]);
-    return hash;
-}
-
-uint32_t tt_packet_hash(const void *data, int64_t bytes)
-{
-    uint32_t lane[LANES], word[LANES];
-    const unsigned char *p = data;
+    uint32_t lane[LANES], word[LANES], sum = 0;
     for (int l = 0; l < LANES; l++)
         lane[l] = (uint32_t)l;
     for (int64_t i = 0; i < bytes; i += stripe) {
@@ -54,10 +38,25 @@ uint32_t tt_packet_hash(const void *data, int64_t bytes)
         for (int l = 0; l < LANES; l++)
             lane[l] = step(lane[l], word[l]);
     }
-    return tt_packet_hash_join(lane, bytes);
+    for (uint32_t l = 0; l < LANES; l++)
+        sum += tt_packet_mix(lane[l] ^ l * 0x9e3779b1u);
+    return sum;
 }
 
-static uint32_t magic_of(tt_packet_kind kind)
+uint32_t tt_packet_hash(const void *data, int64_t bytes)
+{
+    uint32_t hash = tt_packet_mix((uint32_t)bytes);
+    for (int64_t i = 0, s = 0; i < bytes; i += TT_PACKET_SEGMENT, s++) {
+        const int64_t left = bytes - i;
+        hash += tt_packet_term(
+            hash_segment((const unsigned char *)data + i,
+                         left < TT_PACKET_SEGMENT ? left : TT_PACKET_SEGMENT),
+            s);
+    }
+    return hash;
+}
+
+uint32_t tt_packet_magic(tt_packet_kind kind)
 {
     return (uint32_t)'T' | (uint32_t)'C' << 8 | (uint32_t)kind << 16 |
            (uint32_t)VERSION << 24;
@@ -73,7 +72,7 @@ static uint32_t check_of(const tt_packet *packet, const header *h,
                               (uint32_t)((uint64_t)h->bytes >> 32),
                               packet->options};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        hash = mix(hash ^ words[i]);
+        hash = tt_packet_mix(hash ^ words[i]);
     return hash;
 }
 
@@ -81,7 +80,7 @@ void tt_packet_close(const tt_packet *packet, void *data, int64_t bytes,
                      uint32_t hash)
 {
     header h = {
-        .magic = magic_of(packet->kind), .n = packet->n, .bytes = bytes};
+        .magic = tt_packet_magic(packet->kind), .n = packet->n, .bytes = bytes};
     h.check = check_of(packet, &h, hash);
     memcpy(data, &h, sizeof h);
 }
@@ -91,7 +90,7 @@ tt_status tt_packet_open(const tt_packet *packet, const char *op, int64_t peer,
 {
     header h;
     memcpy(&h, data, sizeof h);
-    if (h.magic != magic_of(packet->kind))
+    if (h.magic != tt_packet_magic(packet->kind))
         return tt_fail(TT_ERR_PEER,
                        "%s: what came from replica %lld is no code of this "
                        "codec",

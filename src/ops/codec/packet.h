@@ -31,7 +31,7 @@
 
 #include "graph/op.h"
 
-enum { TT_PACKET_HEADER = 24, TT_PACKET_LANES = 32 };
+enum { TT_PACKET_HEADER = 24, TT_PACKET_LANES = 32, TT_PACKET_SEGMENT = 4096 };
 
 // What the body is. The numbers are part of the format.
 typedef enum tt_packet_kind {
@@ -64,11 +64,26 @@ static inline int64_t tt_packet_capacity(int64_t body_bytes)
     return (TT_PACKET_HEADER + body_bytes + 7) / 8 * 8;
 }
 
-// The check of `bytes` bytes. Defined word by word, in TT_PACKET_LANES chains that are
-// joined at the end, so that vectors can follow many at a time.
+// The check of `bytes` bytes. Each segment of TT_PACKET_SEGMENT bytes has TT_PACKET_LANES
+// chains of words and is a term of a sum, so that vectors can follow many chains and a GPU
+// many segments at a time.
 uint32_t tt_packet_hash(const void *data, int64_t bytes);
-uint32_t tt_packet_hash_join(const uint32_t lane[TT_PACKET_LANES],
-                             int64_t bytes); // of finished chains
+
+static inline uint32_t tt_packet_mix(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+// What segment number s adds; `lanes`: the sum of its mixed chains.
+static inline uint32_t tt_packet_term(uint32_t lanes, int64_t s)
+{
+    return tt_packet_mix(lanes ^ tt_packet_mix((uint32_t)s + 1));
+}
+
+// The first four bytes of a packet.
+uint32_t tt_packet_magic(tt_packet_kind kind);
 
 // Writes the header of a packet of which `bytes` are used (with the header) and `hash`
 // is tt_packet_hash of the body.

@@ -17,7 +17,8 @@ die() {
 }
 
 for what in norm_grad layer_norm matmul cross_entropy embedding rotary adamw \
-    sum_squares clip gelu stripe weave load quantize onebit \
+    sum_squares clip gelu stripe weave load quantize onebit int8 sign_ twobit \
+    ternary natural narrow widen randomk \
     conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool \
     batch_norm_grad adaptive correct; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||

@@ -5,6 +5,7 @@
 
 #include "graph/dtype.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TT_CUDA_CODEC_FACTORS = 8 };
@@ -46,5 +47,67 @@ typedef struct tt_cuda_orthogonalize_args {
     void *y;
     void *scratch; // rows * cols doubles
 } tt_cuda_orthogonalize_args;
+
+// A packet (ops/codec/packet.h): what its header says, and the bytes of its body.
+typedef struct tt_cuda_packet {
+    uint32_t magic, options;
+    int64_t n, body, capacity;
+} tt_cuda_packet;
+
+typedef enum tt_cuda_code {
+    TT_CUDA_INT8,
+    TT_CUDA_ONEBIT,
+    TT_CUDA_SIGN,
+    TT_CUDA_TWOBIT,
+    TT_CUDA_TERNARY,
+    TT_CUDA_NATURAL,
+} tt_cuda_code;
+
+// Of X_encode: x + residual -> a packet, and what it does not say.
+typedef struct tt_cuda_code_args {
+    tt_cuda_code code;
+    tt_cuda_packet packet;
+    int64_t block;
+    float threshold;
+    const int64_t *seed, *step; // NULL: no random numbers
+    uint64_t origin_hash;
+    const float *x, *residual; // NULL: none
+    float *left;               // may be `residual`
+    uint8_t *out;
+    void *scratch; // 4 bytes
+} tt_cuda_code_args;
+
+// Of X_sum.
+typedef struct tt_cuda_code_sum_args {
+    tt_cuda_code code;
+    tt_cuda_packet packet; // each of them
+    int64_t block, peers;
+    const uint8_t *packets;
+    float *y;
+    void *scratch; // 4 bytes for each peer
+} tt_cuda_code_sum_args;
+
+// Of narrow and widen (ops/codec/narrow.h).
+typedef struct tt_cuda_narrow_args {
+    int64_t n;
+    bool is_half; // fp16; else bf16
+    float scale, limit;
+    const float *x, *residual; // NULL: none
+    float *left;               // may be `residual`
+    const uint16_t *code;      // to widen
+    uint16_t *code_out;
+    float *y;
+} tt_cuda_narrow_args;
+
+// Of randomk_take and randomk_put.
+typedef struct tt_cuda_randomk_args {
+    int64_t n, k;
+    const int64_t *seed, *step;
+    uint64_t origin_hash;
+    const float *x, *residual; // NULL: none
+    float *left;               // may be `residual`
+    const float *value;        // to put
+    float *value_out, *y;
+} tt_cuda_randomk_args;
 
 #endif

@@ -82,6 +82,12 @@
     CALL(onebit_decode, tt_cuda_codec_args)                                    \
     CALL(topk, tt_cuda_topk_args)                                              \
     CALL(topk_decode, tt_cuda_topk_args)                                       \
-    CALL(orthogonalize, tt_cuda_orthogonalize_args)
+    CALL(orthogonalize, tt_cuda_orthogonalize_args)                            \
+    CALL(code_encode, tt_cuda_code_args)                                       \
+    CALL(code_sum, tt_cuda_code_sum_args)                                      \
+    CALL(narrow, tt_cuda_narrow_args)                                          \
+    CALL(widen, tt_cuda_narrow_args)                                           \
+    CALL(randomk_take, tt_cuda_randomk_args)                                   \
+    CALL(randomk_put, tt_cuda_randomk_args)
 
 #endif

@@ -24,7 +24,13 @@ enum { RING_SLOTS = 8, RING_BYTES = 1 << 20 };
 // A kernel cannot return an error. Where an index is outside its table it writes one of
 // these to host memory (tt_cuda.fault), and the next call that reads or waits reports
 // it.
-enum tt_fault { FAULT_NONE, FAULT_ID, FAULT_POSITION, FAULT_LABEL };
+enum tt_fault {
+    FAULT_NONE,
+    FAULT_ID,
+    FAULT_POSITION,
+    FAULT_LABEL,
+    FAULT_CODE,
+};
 
 // Where the blocks of one kernel meet, so that the last one to come can finish the
 // work. Both are 0 between kernels: the last block sets them back.

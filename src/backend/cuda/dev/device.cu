@@ -208,6 +208,9 @@ static const char *check_fault(tt_cuda *c)
         return tt_cuda_failed_text("an id is outside of its table");
     case FAULT_POSITION:
         return tt_cuda_failed_text("a position is outside of its table");
+    case FAULT_CODE:
+        return tt_cuda_failed_text(
+            "the code of a replica is damaged, or of another tensor or codec");
     default:
         return tt_cuda_failed_text("a label is outside of the vocabulary");
     }

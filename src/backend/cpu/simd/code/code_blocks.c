@@ -22,12 +22,10 @@ TT_INLINE void hash_step(u16x *lane, const void *word)
     *lane = (*lane << 13 | *lane >> 19) + 0x9e3779b1u;
 }
 
-// As tt_packet_hash, 16 lanes in a vector.
-static uint32_t hash(const void *data, int64_t bytes)
+TT_INLINE uint32_t hash_segment(const char *p, int64_t bytes)
 {
     const int64_t stripe = 4 * (int64_t)TT_PACKET_LANES;
-    const char *p = data;
-    uint32_t lane[TT_PACKET_LANES];
+    uint32_t lane[TT_PACKET_LANES], sum = 0;
     for (int l = 0; l < TT_PACKET_LANES; l++)
         lane[l] = (uint32_t)l;
     u16x a = *(const u16x *)lane, b = *(const u16x *)(lane + 16);
@@ -44,7 +42,22 @@ static uint32_t hash(const void *data, int64_t bytes)
     }
     memcpy(lane, &a, sizeof a);
     memcpy(lane + 16, &b, sizeof b);
-    return tt_packet_hash_join(lane, bytes);
+#pragma omp simd reduction(+ : sum)
+    for (int l = 0; l < TT_PACKET_LANES; l++)
+        sum += tt_packet_mix(lane[l] ^ (uint32_t)l * 0x9e3779b1u);
+    return sum;
+}
+
+// As tt_packet_hash, 16 lanes in a vector.
+static uint32_t hash(const void *data, int64_t bytes)
+{
+    uint32_t sum = tt_packet_mix((uint32_t)bytes);
+    for (int64_t i = 0, s = 0; i < bytes; i += TT_PACKET_SEGMENT, s++)
+        sum +=
+            tt_packet_term(hash_segment((const char *)data + i,
+                                        min_i64(TT_PACKET_SEGMENT, bytes - i)),
+                           s);
+    return sum;
 }
 
 // ---- the codecs ----------------------------------------------------------
