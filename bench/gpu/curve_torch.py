@@ -5,7 +5,7 @@
       [--device cuda] [--precision bf16|fp32]
 
 Initial weights are those of a checkpoint of Tutti's, tokens a file of 16-bit numbers,
-read from the beginning; AdamW as Tutti's, gradients clipped at 1, a cosine behind a
+read from the beginning; AdamW as Tutti's, gradients clipped at 1, a cosine after a
 linear warm-up; bf16 is autocast over f32 weights. Prints `STEP LOSS` lines.
 """
 import argparse

@@ -218,13 +218,13 @@ static tt_status check_call(rank *r, const tt_coll_def *def,
     const tt_comm_stats before = r->comm->stats;
     describe(def, call, what, sizeof what);
     fill_in(call, r);
-    char *behind = r->scratch + tt_coll_scratch_bytes(def, call);
-    memset(behind, UNTOUCHED, GUARD);
+    char *beyond = r->scratch + tt_coll_scratch_bytes(def, call);
+    memset(beyond, UNTOUCHED, GUARD);
     TT_TRY(tt_coll_run(def, r->comm, call));
     const int64_t wrong = first_wrong(call, r);
     tt_law_report_check(&r->report, wrong < 0, "%s: element %lld is wrong",
                         what, (long long)wrong);
-    tt_law_report_check(&r->report, is_untouched(behind, GUARD),
+    tt_law_report_check(&r->report, is_untouched(beyond, GUARD),
                         "%s: writes past its scratch memory", what);
     if (def->is_native)
         return TT_OK;

@@ -143,9 +143,9 @@ typedef struct tt_local {
 // Global index along factor f of local index i.
 static inline int64_t tt_local_at(const tt_local *local, int f, int64_t i)
 {
-    const bool is_behind =
+    const bool is_after =
         local->gap != 0 && f == local->turn_factor && i >= local->turn;
-    return local->origin[f] + i + (is_behind ? local->gap : 0);
+    return local->origin[f] + i + (is_after ? local->gap : 0);
 }
 
 void tt_local_whole(const tt_shape *shape, tt_local *local_out);

@@ -142,7 +142,7 @@ static bool is_private(const tt__lower *l, int32_t v)
 }
 
 // A value may be renamed (a reshape) between its producer and its only reader.
-static int32_t behind_relabels(tt__lower *l, int32_t v)
+static int32_t before_relabels(tt__lower *l, int32_t v)
 {
     while (l->g->value[v].node >= 0) {
         const tt_node *node = &l->g->node[l->g->value[v].node];
@@ -158,7 +158,7 @@ static void send_parts(tt__lower *l, const tt_node *node)
 {
     tt_ref part;
     for (int i = 0; i < node->n_in; i++) {
-        const tt_val v = {behind_relabels(l, node->in[i].id)};
+        const tt_val v = {before_relabels(l, node->in[i].id)};
         const tt_node *from = computing_node(l, v.id);
         if (from != NULL && is_private(l, v.id) &&
             !is_flagged(from, TT_OP_COLLECTIVE) &&
@@ -172,7 +172,7 @@ static void send_terms(tt__lower *l, const tt_node *node)
     for (int i = 0; i < node->n_in; i++) {
         if (!tt__is_read(node, i))
             continue;
-        const int32_t v = behind_relabels(l, node->in[i].id);
+        const int32_t v = before_relabels(l, node->in[i].id);
         const tt_node *from = computing_node(l, v);
         if (from != NULL && is_private(l, v) &&
             same_size(l, v, node->out[0].id))

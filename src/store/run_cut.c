@@ -62,7 +62,7 @@ typedef enum line_kind { LINE_STEP, LINE_CONTINUED, LINE_BAD } line_kind;
 typedef line_kind line_step_fn(const char *line, int64_t n, int64_t *step);
 
 // The step after `mark`. The text has a terminating zero, so strtoll stops in time.
-static line_kind step_behind(const char *text, const char *mark, int64_t *step)
+static line_kind step_after(const char *text, const char *mark, int64_t *step)
 {
     const size_t n = strlen(mark);
     if (strncmp(text, mark, n) != 0 || text[n] < '0' || text[n] > '9')
@@ -76,7 +76,7 @@ static line_kind metrics_step(const char *line, int64_t n, int64_t *step)
 {
     if (line[n - 1] != '}')
         return LINE_BAD;
-    return step_behind(line, "{\"step\":", step);
+    return step_after(line, "{\"step\":", step);
 }
 
 // "2026-11-15T11:40:00Z step 120: text"
@@ -85,7 +85,7 @@ static line_kind log_step(const char *line, int64_t n, int64_t *step)
     if (line[0] == ' ')
         return LINE_CONTINUED;
     const char *blank = memchr(line, ' ', (size_t)n);
-    return blank == NULL ? LINE_BAD : step_behind(blank, " step ", step);
+    return blank == NULL ? LINE_BAD : step_after(blank, " step ", step);
 }
 
 static void keep_lines(const char *text, int64_t n, int64_t limit,

@@ -65,7 +65,7 @@ static void place_early(tt_site *site)
     part(&site->in[2], SEQ, 7, 14);
 }
 
-// Two runs of three positions, the second `gap` behind the first.
+// Two runs of three positions, the second `gap` after the first.
 static void runs(tt_operand *o, int64_t first, int64_t gap)
 {
     part(o, SEQ, first, 12);

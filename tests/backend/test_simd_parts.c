@@ -167,7 +167,7 @@ static void hits_case(const tt_simd *simd, tt_simd_type type)
     buf_set(&x, 2 * COLS + 20, 2);
     buf_set(&x, 3 * COLS + 20, 2); // an equal one before it
     buf_set(&x, 3 * COLS + 3, 2);
-    buf_set(&x, 4 * COLS + 20, 2); // and behind it
+    buf_set(&x, 4 * COLS + 20, 2); // and after it
     buf_set(&x, 4 * COLS + 30, 2);
     simd->score->hits(
         &(tt_simd_hits_args){type, ROWS, COLS, x.data, labels, is_hit});

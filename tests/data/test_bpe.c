@@ -37,7 +37,7 @@ TEST(bpe_training_reproduces_the_fixtures)
     tt_str ours_vocab = {0}, ours_merges = {0};
     CHECK(tt_tokenizer_vocab(t) == 500 && tt_tokenizer_end(t) == 0);
     CHECK(tt_tokenizer_print_gpt2(t, &ours_vocab, &ours_merges) == TT_OK);
-    const char *lines = strchr(ours_merges.text, '\n') + 1; // behind #version
+    const char *lines = strchr(ours_merges.text, '\n') + 1; // after #version
     CHECK(strncmp(lines, merges.data, (size_t)merges.bytes) == 0);
 
     tt_arena *arena = tt_arena_create();

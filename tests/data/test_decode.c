@@ -174,7 +174,7 @@ TEST(every_truncation_of_an_image_is_refused)
     tt_image_fini(&image);
 }
 
-// Height and width of a baseline JPEG are behind its marker C0.
+// Height and width of a baseline JPEG come after its marker C0.
 static void set_jpeg_size(int64_t n, int height, int width)
 {
     int64_t i = 0;

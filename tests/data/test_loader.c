@@ -220,7 +220,7 @@ TEST(loader_resumes_at_a_position)
     tt_loader_close(b);
 }
 
-TEST(loader_marks_what_lies_behind_the_end)
+TEST(loader_marks_what_lies_after_the_end)
 {
     const counting c = count_images(7);
     tt_loader_options o = plain;

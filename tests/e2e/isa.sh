@@ -97,7 +97,7 @@ base*) ! grep -q 'goes on with' out || fail "nothing changed: $(cat out)" ;;
         fail "no note: $(cat out err)"
     ;;
 esac
-# Three steps of fp32 behind it: the order of sums only.
+# Three steps of fp32 after it: the order of sums only.
 near "$(metric moved 8 train/loss)" "$(metric whole 8 train/loss)" 1e-5 moved
 train "$examples/gpt-tiny.yaml" run=moved isa=auto train.steps=9 log.every=1
 ! grep -q 'goes on with' out || fail "said again: $(cat out)"

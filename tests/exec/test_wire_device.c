@@ -28,7 +28,7 @@ typedef struct fake {
     pthread_mutex_t lock;
     copy queued[MOST];
     int64_t n_queued, n_done;
-    int64_t behind[MOST]; // of events: what must be done
+    int64_t after[MOST]; // of events: what must be done
     bool is_broken, is_stuck;
     bool is_held; // what is noted in the wire's queue is never over
     int n_pinned;
@@ -119,9 +119,9 @@ static tt_status q_note(tt_backend *backend, tt_queue queue, int64_t event)
 {
     fake *f = fake_of(backend);
     pthread_mutex_lock(&f->lock);
-    f->behind[event] = queue == TT_QUEUE_STEPS ? 0
-                       : f->is_held            ? INT64_MAX
-                                               : f->n_queued;
+    f->after[event] = queue == TT_QUEUE_STEPS ? 0
+                      : f->is_held            ? INT64_MAX
+                                              : f->n_queued;
     pthread_mutex_unlock(&f->lock);
     return TT_OK;
 }
@@ -131,7 +131,7 @@ static tt_status q_follow(tt_backend *backend, tt_queue queue, int64_t event)
     fake *f = fake_of(backend);
     pthread_mutex_lock(&f->lock);
     if (queue == TT_QUEUE_STEPS)
-        do_until(f, f->behind[event]);
+        do_until(f, f->after[event]);
     pthread_mutex_unlock(&f->lock);
     return TT_OK;
 }
@@ -142,7 +142,7 @@ static tt_status q_is_over(tt_backend *backend, int64_t event, bool *over_out)
     if (f->is_broken)
         return tt_fail(TT_ERR_IO, "the device broke");
     pthread_mutex_lock(&f->lock);
-    *over_out = f->n_done >= f->behind[event] && !f->is_stuck;
+    *over_out = f->n_done >= f->after[event] && !f->is_stuck;
     if (!*over_out && !f->is_stuck && !f->is_held)
         do_until(f, f->n_done + 1);
     pthread_mutex_unlock(&f->lock);

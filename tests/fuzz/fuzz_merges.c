@@ -1,4 +1,4 @@
-// fuzz_merges - merges.txt, and behind its first line of "--" a text to encode.
+// fuzz_merges - merges.txt, and after its first line of "--" a text to encode.
 
 #include "data/tokenizer/tokenizer_def.h"
 #include "fuzz/fuzz.h"

@@ -1,5 +1,5 @@
 // fuzz_png - PNG images: as they are, and with the checksums of their chunks made
-// right, so that more of them get behind the first.
+// right, so that more of them get past the first.
 
 #include "data/image/decode.h"
 #include "fuzz/fuzz.h"

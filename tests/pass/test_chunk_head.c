@@ -118,7 +118,7 @@ TEST(terms_of_chunks_are_added_for_everybody_else)
 }
 
 // Loss scaling: the factor is a state that comes after the loss.
-TEST(a_gradient_may_begin_with_what_lies_behind_the_loss)
+TEST(a_gradient_may_begin_with_what_lies_after_the_loss)
 {
     tt_graph *g = rewrite(
         "chunk", &two,
@@ -134,7 +134,7 @@ TEST(a_gradient_may_begin_with_what_lies_behind_the_loss)
     tt_graph_destroy(g);
 }
 
-TEST(leaves_behind_the_last_node_are_kept)
+TEST(leaves_after_the_last_node_are_kept)
 {
     tt_graph *g = rewrite("chunk", &two,
                           FORWARD "%7 = param 'last' f32 [n:2] const 1\n"

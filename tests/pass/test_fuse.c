@@ -225,7 +225,7 @@ static const char vgg[] = "model=vgg11 model.width=8 model.hidden=16 "
 static const char resnet[] =
     "model=resnet18 model.width=8 model.classes=10 image=32 batch=2";
 
-TEST(convolutions_take_what_stands_behind_them)
+TEST(convolutions_take_what_stands_after_them)
 {
     tt_arena *arena = tt_arena_create();
     tt_job *job = plan(vgg, arena);

@@ -362,7 +362,7 @@ TEST(a_mask_and_the_gradient_of_the_bias_before_it_are_one)
           IMAGES "%4 %5 = relu_grad_bias(%0 %2 %3) backward 0 'm' f32 [batch:2 "
                  "channels:3 height:4 width:4], f32 [filters:3]\n"
                  "output 'dx' %4\noutput 'db' %5\n");
-    // The bias comes again behind the mask.
+    // The bias comes again after the mask.
     check_apart(MASK
                 "%5 = fetch(%3) backward 0 'b' f32 [filters:3]\n"
                 "%6 = conv_grad_b(%4 %5) weight_grad 0 'b' f32 [filters:3]\n"

@@ -87,7 +87,7 @@ static bool is_copy(const tt_step *step)
     return step->op == &tt_op_offload || step->op == &tt_op_reload;
 }
 
-// Every copy ends behind itself, before anybody needs what it makes.
+// Every copy ends after it began, before anybody needs what it makes.
 static void check_copies(const tt_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_steps; s++) {

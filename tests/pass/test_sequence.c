@@ -1,5 +1,5 @@
 // Sequence parallelism: where one axis splits sequences and weights, activations
-// are gathered before products by columns and scattered behind those by rows;
+// are gathered before products by columns and scattered after those by rows;
 // everything between is split along the sequence, and no weight travels.
 
 #include "check/small.h"

@@ -420,7 +420,7 @@ TEST(flights_of_a_micro_batch_stay_in_their_segment)
     destroy(&p);
 }
 
-// Batch norm talks in every layer of backward: it does not wait behind whole buckets.
+// Batch norm talks in every layer of backward: it does not wait for whole buckets.
 TEST(rows_are_cut_where_layers_talk)
 {
     planned p = make(small_resnet);

@@ -149,7 +149,7 @@ TEST(history_refuses_what_is_not_its_own)
     refuses(text.text, text.n, "another version");
     text.text[71] = 1;
     refuses(text.text, text.n, "another program");
-    // Damaged behind the header: an error now or when it is listed, no crash.
+    // Damaged after the header: an error now or when it is listed, no crash.
     text.text[63] = 1;
     text.text[71] = 0x74;
     memset(text.text + 100, 0xee, (size_t)text.n - 100);

@@ -95,7 +95,7 @@ TEST(llmc_files_are_read_back_as_they_were_written)
     CHECK(unlink(path) == 0);
 }
 
-TEST(llmc_matrices_lie_turned_behind_the_padded_vocabulary)
+TEST(llmc_matrices_lie_turned_after_the_padded_vocabulary)
 {
     static source s;
     const char *path = temporary_path();

@@ -134,7 +134,7 @@ TEST(run_goes_on_where_it_was)
     leave();
 }
 
-TEST(run_cut_removes_what_is_behind_a_step)
+TEST(run_cut_removes_what_comes_after_a_step)
 {
     enter();
     char before[PATH_MAX], after[PATH_MAX], steps[256];

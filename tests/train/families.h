@@ -13,7 +13,7 @@ typedef struct family {
 
 extern const family families[]; // ends with a NULL name
 
-// The settings of a family, and those of `more` (ends with NULL) behind them.
+// The settings of a family, and those of `more` (ends with NULL) after them.
 void family_settings(const family *f, const char *const *more,
                      tt_settings *settings, tt_arena *arena);
 

@@ -9,24 +9,24 @@
 static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
 {
     tt_site relu = *site;
-    tt_args behind = *args;
+    tt_args after = *args;
     const void *y[] = {args->out[0]};
     TT_TRY(tt__ref_conv(state, site, args));
     relu.in = site->out;
     relu.n_in = 1;
-    behind.in = y;
-    return tt__ref_relu(state, &relu, &behind);
+    after.in = y;
+    return tt__ref_relu(state, &relu, &after);
 }
 
 static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
 {
     tt_site gradient = *site;
-    tt_args behind = *args;
+    tt_args after = *args;
     const tt_operand *dx = &site->out[0];
     gradient.in += TT_CA_DY;
     gradient.n_in -= TT_CA_DY;
-    behind.in += TT_CA_DY;
-    TT_TRY(tt__ref_conv_grad_x(state, &gradient, &behind));
+    after.in += TT_CA_DY;
+    TT_TRY(tt__ref_conv_grad_x(state, &gradient, &after));
     for (int64_t i = 0; i < tt_operand_count(dx); i++)
         tt_dtype_store(dx->dtype, args->out[0], i,
                        tt_dtype_load(dx->dtype, args->out[0], i) +
@@ -39,7 +39,7 @@ static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
     tt_site relu = *site, bias = *site;
     tt_operand in[2] = {site->out[TT_RB_DZ]};
     const void *dz[2] = {args->out[TT_RB_DZ]};
-    tt_args behind = *args;
+    tt_args after = *args;
     relu.n_in = TT_RB_B;
     relu.n_out = 1;
     TT_TRY(tt__ref_relu_grad(state, &relu, args));
@@ -49,9 +49,9 @@ static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
         in[1] = site->in[TT_RB_B];
     bias.out += TT_RB_DB;
     bias.n_out = 1;
-    behind.in = dz;
-    behind.out += TT_RB_DB;
-    return tt__ref_conv_grad_b(state, &bias, &behind);
+    after.in = dz;
+    after.out += TT_RB_DB;
+    return tt__ref_conv_grad_b(state, &bias, &after);
 }
 
 const tt_kernel_def tt__ref_fused_conv_kernels[] = {

@@ -132,12 +132,12 @@ static tt_status is_word_at(const tt_general_encoder *e, const search *s,
 static tt_status stands_alone(const tt_general_encoder *e, const search *s,
                               int64_t at, int64_t end, bool *alone)
 {
-    bool before = false, behind = false;
+    bool before = false, after = false;
     if (at > 0)
         TT_TRY(is_word_at(e, s, char_before(s->text, at), &before));
     if (end < s->n)
-        TT_TRY(is_word_at(e, s, end, &behind));
-    *alone = !before && !behind;
+        TT_TRY(is_word_at(e, s, end, &after));
+    *alone = !before && !after;
     return TT_OK;
 }
 

@@ -79,7 +79,7 @@ static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
     if (status == TT_OK && late >= 0)
         status = tt_fail(TT_ERR_TIMEOUT,
                          "rank %d waits for rank %d, which is "
-                         "behind",
+                         "late",
                          comm->rank, late);
     else if (status == TT_OK)
         status = tt_fail(TT_ERR_TIMEOUT,

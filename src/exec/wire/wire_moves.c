@@ -1,7 +1,7 @@
 // wire_moves - messages from one rank to another, which hold up nothing.
 //
 // The problem. In a pipeline a rank posts the receive of an activation long before its
-// neighbour has computed it. If the thread waited for it, everything behind it in the
+// neighbour has computed it. If the thread waited for it, everything after it in the
 // queue would wait too: a gradient that the neighbour needs first, say. Both ranks would
 // then wait for each other for ever.
 //

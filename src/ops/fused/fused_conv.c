@@ -27,11 +27,11 @@ static tt_status infer_relu(tt_op_io *io)
 static void cost_relu(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     (void)axis_size;
-    const int behind = tt_io_has(io, 2) ? 2 : 1;
+    const int after = tt_io_has(io, 2) ? 2 : 1;
     tt_cost_io(io, 0, cost);
     tt__conv_cost(io, &roles, cost);
-    cost->work += behind * tt_cost_count(&io->out[0]);
-    cost->depth += behind;
+    cost->work += after * tt_cost_count(&io->out[0]);
+    cost->depth += after;
 }
 
 static tt_status infer_add(tt_op_io *io)

@@ -65,7 +65,7 @@ vgg model=vgg11
 gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=64 seq=64 batch=9
 LIST
 
-# Rows of 67 logits have a gap behind them in 16 bits, and are no whole pieces; biases
+# Rows of 67 logits have a gap after them in 16 bits, and are no whole pieces; biases
 # are of 32 bits, and zero before the first step, so it takes a second. A gradient's
 # numbers are rounded to 8 bits, so no norm is further off than that; later steps would
 # multiply what roundings change. (Processors differ among themselves by 2e-4 here.)

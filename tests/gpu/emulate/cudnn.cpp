@@ -30,7 +30,7 @@ tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int only)
 {
     bool is_mine = is_low(desc->type);
     for (const tt_cuda_slide &s : desc->slide)
-        is_mine = is_mine && s.pad >= 0 && pad_behind(s) > -s.stride &&
+        is_mine = is_mine && s.pad >= 0 && pad_after(s) > -s.stride &&
                   (desc->way != TT_CUDA_GRAD_W || is_even(s));
     if (!is_mine)
         return NULL;

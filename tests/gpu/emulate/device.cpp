@@ -282,7 +282,7 @@ struct emulated_graph {
 };
 
 // Work in a stream with a priority is done as late as CUDA allows: when somebody waits
-// for an event behind it. All other work is done at once.
+// for an event after it. All other work is done at once.
 struct emulated_stream {
     bool is_late;
     std::deque<std::function<bool()>> queued;
@@ -292,7 +292,7 @@ struct emulated_stream {
 struct emulated_event {
     int64_t at;
     emulated_stream *stream; // late, and what must be done of it
-    int64_t behind;
+    int64_t after;
 };
 
 // While a thread records, it may not wait, and no memory comes or goes.
@@ -557,7 +557,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     return event->stream == stream ? cudaSuccess
-                                   : do_until(event->stream, event->behind);
+                                   : do_until(event->stream, event->after);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
@@ -582,21 +582,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     const std::lock_guard<std::recursive_mutex> guard(streams_lock);
     event->at = ticks;
     event->stream = stream != NULL && stream->is_late ? stream : NULL;
-    event->behind = event->stream != NULL ? stream->n_all : 0;
+    event->after = event->stream != NULL ? stream->n_all : 0;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     REFUSE_WHILE_RECORDING();
-    return do_until(event->stream, event->behind);
+    return do_until(event->stream, event->after);
 }
 
 // One thing at a time, so that who asks has to ask again.
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     const std::lock_guard<std::recursive_mutex> guard(streams_lock);
-    if (is_done(event->stream, event->behind))
+    if (is_done(event->stream, event->after))
         return cudaSuccess;
     (void)do_next(event->stream);
     return cudaErrorNotReady;

@@ -62,7 +62,7 @@ struct lanes {
 
 typedef void fold_fn(char *to, const char *from, size_t n, bool is_max);
 
-// What is reduced here when all has arrived: term j of so many bytes behind `terms`.
+// What is reduced here when all has arrived: term j of so many bytes after `terms`.
 struct fold_job {
     std::shared_ptr<std::vector<char>> terms;
     const char *own;

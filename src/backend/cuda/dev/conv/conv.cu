@@ -47,8 +47,8 @@ static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
 {
     tt_cuda_conv_desc p = d;
     for (tt_cuda_slide &s : p.slide) {
-        const int64_t behind = pad_behind(s);
-        s.in += s.pad + (behind > 0 ? behind : 0);
+        const int64_t after = pad_after(s);
+        s.in += s.pad + (after > 0 ? after : 0);
         s.pad = 0;
     }
     return p;

@@ -41,7 +41,7 @@ static inline int64_t pixels_of(const tt_cuda_conv_desc &d)
 }
 
 // Padding after the last entry that makes the window fit `out` times.
-static inline int64_t pad_behind(const tt_cuda_slide &s)
+static inline int64_t pad_after(const tt_cuda_slide &s)
 {
     const int64_t reach = (s.kernel - 1) * s.dilation + 1;
     return (s.out - 1) * s.stride + reach - s.in - s.pad;
@@ -50,7 +50,7 @@ static inline int64_t pad_behind(const tt_cuda_slide &s)
 // Whether the same padding on both sides gives as many outputs.
 static inline bool is_even(const tt_cuda_slide &s)
 {
-    const int64_t spare = s.pad - pad_behind(s);
+    const int64_t spare = s.pad - pad_after(s);
     return spare >= 0 && spare < s.stride;
 }
 

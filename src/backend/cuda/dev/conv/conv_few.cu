@@ -99,7 +99,7 @@ __device__ static inline place place_of(const few &f, int tile)
     return {tile / f.tiles[1] / f.tiles[0], y * TILE, x * TILE};
 }
 
-__device__ static inline place behind(const few &f, place at)
+__device__ static inline place after(const few &f, place at)
 {
     at.x += TILE;
     if (at.x >= f.out[1]) {
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
     for (int p = threadIdx.x; p < 8 * f.steps; p += blockDim.x)
         table[p] = pair_at(f, p);
     for (; tile < end; tile++, now ^= 1) {
-        const place next = behind(f, at);
+        const place next = after(f, at);
         uint32_t *image = images + now * image_words(f);
         float sum[ROWS][8][4] = {};
         if (tile + 1 < end)
@@ -437,7 +437,7 @@ __global__ void __launch_bounds__(32 * SUM_WARPS, 2)
     for (int i = 0; i < 4; i++)
         column[i] = column_at(f, 2 * t + i % 2 + i / 2 * 8);
     for (; tile < end; tile++, now ^= 1) {
-        const place next = behind(f, at);
+        const place next = after(f, at);
         const int then = now ^ 1, rows = min((int)TILE, f.out[0] - at.y);
         uint32_t *image = images + now * image_words(f);
         if (tile + 1 < end) {

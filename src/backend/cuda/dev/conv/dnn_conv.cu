@@ -117,14 +117,14 @@ static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
 {
     const cudnnDataType_t math = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    std::vector<int64_t> stride, dilation, before, behind;
+    std::vector<int64_t> stride, dilation, before, after;
     for (int i = first_space(d); i < TT_CUDA_SPACE; i++) {
         const tt_cuda_slide &s = d.slide[i];
-        const int64_t more = is_even(s) ? s.pad : pad_behind(s);
+        const int64_t more = is_even(s) ? s.pad : pad_after(s);
         stride.push_back(s.stride);
         dilation.push_back(s.dilation);
         before.push_back(s.pad);
-        behind.push_back(more > 0 ? more : 0);
+        after.push_back(more > 0 ? more : 0);
     }
     const int64_t n = (int64_t)stride.size();
     const dnn_desc c = g.make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
@@ -139,7 +139,7 @@ static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
     g.set(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n,
           before.data());
     g.set(c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n,
-          behind.data());
+          after.data());
     g.finalize(c);
     return c;
 }
@@ -275,7 +275,7 @@ static int64_t suggest(dnn_graph &g, dnn_desc all, cudnnBackendHeurMode_t mode,
 static bool is_expressible(const tt_cuda_conv_desc &d)
 {
     for (const tt_cuda_slide &s : d.slide)
-        if (s.pad < 0 || pad_behind(s) <= -s.stride ||
+        if (s.pad < 0 || pad_after(s) <= -s.stride ||
             (d.way == TT_CUDA_GRAD_W && !is_even(s)))
             return false;
     return true;

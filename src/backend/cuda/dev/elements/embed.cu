@@ -175,7 +175,7 @@ __global__ void add_chunks(tt_cuda_embed_args a, const int32_t *keys,
     const int32_t my_key = at < a.n ? keys[at] : none;
     const int32_t my_place = at < a.n ? places[at] : 0;
     const int32_t before = first > 0 ? keys[first - 1] : -1;
-    const int32_t behind = first + CHUNK < a.n ? keys[first + CHUNK] : -1;
+    const int32_t after = first + CHUNK < a.n ? keys[first + CHUNK] : -1;
     float s[V] = {0};
     for (int j = 0; j < CHUNK; j += AHEAD) {
         part p[AHEAD];
@@ -200,7 +200,7 @@ __global__ void add_chunks(tt_cuda_embed_args a, const int32_t *keys,
             if (!is_last && next == key)
                 continue;
             const bool is_begun = before == key;
-            const bool goes_on = is_last && behind == key;
+            const bool goes_on = is_last && after == key;
             if (is_in && (is_begun || goes_on))
                 add_to<V>(partial + (2 * chunk + !is_begun) * a.width + col, s,
                           true);
@@ -221,12 +221,12 @@ __global__ void join_chunks(tt_cuda_embed_args a, const int32_t *keys,
 {
     const int lane = threadIdx.x % 32;
     const int64_t chunk = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
-    const int64_t first = chunk * CHUNK, behind = first + CHUNK;
+    const int64_t first = chunk * CHUNK, after = first + CHUNK;
     const int64_t col = (blockIdx.y * (int64_t)32 + lane) * V;
-    if (behind >= a.n)
+    if (after >= a.n)
         return;
-    const int32_t key = keys[behind];
-    if (key >= a.local || keys[behind - 1] != key ||
+    const int32_t key = keys[after];
+    if (key >= a.local || keys[after - 1] != key ||
         (first > 0 && keys[first - 1] == key))
         return;
     int64_t end = chunk + 1; // of the chunks that begin with it

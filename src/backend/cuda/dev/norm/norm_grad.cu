@@ -62,8 +62,8 @@ int64_t norm_grad_scratch(const tt_cuda_norm_args *args)
 {
     const tt_cuda_reduce_args r = sums_of_dx(args);
     const int64_t at_once = 12 * args->n * shape_of(args).blocks;
-    const int64_t behind = tt_cuda_reduce_scratch(&r);
-    return at_once > behind ? at_once : behind;
+    const int64_t after = tt_cuda_reduce_scratch(&r);
+    return at_once > after ? at_once : after;
 }
 
 enum { FROM_X, FROM_DY, FROM_PLUS, SOURCES };
