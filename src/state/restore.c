@@ -86,8 +86,8 @@ static tt_status check_all(const restoring *r)
                         t->name);
     }
     if (n_missing > MAX_NAMED)
-        tt_str_addf(r->notes, "%s lacks %lld more states, which start anew.\n",
-                    r->name, (long long)(n_missing - MAX_NAMED));
+        tt_str_addf(r->notes, "%s: %lld more states start anew.\n", r->name,
+                    (long long)(n_missing - MAX_NAMED));
     TT_TRY(check_known(r, r->model, true));
     return r->notes == NULL ? check_known(r, r->optim, false) : TT_OK;
 }
