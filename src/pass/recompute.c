@@ -106,11 +106,28 @@ static void remember_gather(work *w, const tt_node *node, tt_val val)
     w->gathered[of] = val;
 }
 
-static tt_status repeat(work *w, const tt_node *node)
+// The stage of a copy. A rank may have several, one after another without a transfer:
+// then the first gradient that reads the copy may be of a later one, whose backward pass
+// comes first.
+static int32_t copy_stage(const work *w, const tt_node *node,
+                          const tt_node *reader)
+{
+    const tt_mesh *mesh = &w->r.old->mesh;
+    const int pipe = tt_mesh_pipe(mesh);
+    if (pipe < 0)
+        return node->stage;
+    const int size = mesh->axis[pipe].size;
+    const bool is_same = tt_mesh_stage_coord(size, node->stage) ==
+                         tt_mesh_stage_coord(size, reader->stage);
+    return is_same && reader->stage > node->stage ? reader->stage : node->stage;
+}
+
+static tt_status repeat(work *w, const tt_node *node, const tt_node *reader)
 {
     tt_val out[TT_MAX_OUT];
     const bool is_activation = tt__is_activation(node, w->is_dropped);
-    TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->r.b, TT_BACKWARD, copy_stage(w, node, reader),
+                        node->origin));
     out[0] = gathered_before(w, node);
     if (tt_is(out[0])) {
         w->again[node->out[0].id] = out[0];
@@ -133,7 +150,7 @@ static tt_status repeat(work *w, const tt_node *node)
     return TT_OK;
 }
 
-static tt_status require(work *w, tt_val v)
+static tt_status require(work *w, tt_val v, const tt_node *reader)
 {
     if (!is_missing(w, v))
         return TT_OK;
@@ -142,7 +159,7 @@ static tt_status require(work *w, tt_val v)
         if (!w->is_needed[n])
             continue;
         w->is_needed[n] = false;
-        TT_TRY(repeat(w, &w->r.old->node[n]));
+        TT_TRY(repeat(w, &w->r.old->node[n], reader));
     }
     return TT_OK;
 }
@@ -210,7 +227,7 @@ static tt_status do_node(void *pass, int32_t n)
     TT_TRY(keep_before(w, node));
     for (int i = 0; i < node->n_in && tt__is_backward(node); i++)
         if (tt__reads(node, i))
-            TT_TRY(require(w, node->in[i]));
+            TT_TRY(require(w, node->in[i], node));
     for (int i = 0; i < node->n_in; i++) {
         w->r.in[i] = TT_NONE;
         if (!tt_is(node->in[i]))

@@ -102,6 +102,9 @@ accepted $gpt mesh.pipe=3 pipe.cut=h.1,ln_f
 accepted $gpt mesh.pipe=2 pipe.cut=transformer.h.0.mlp
 # Labels in another order cross all layers of an LSTM; it has as many places all the same.
 accepted examples/lstm-tiny.yaml model.layers=9 mesh.pipe=8
+# Two chunks of a rank follow each other without a transfer, since those between have no
+# layers; what is computed again for the later one is there in its backward pass.
+accepted examples/lenet-tiny.yaml mesh.pipe=3 pipe.chunks=3 recompute=selective batch=3
 accepted $gpt mesh.pipe=2 pipe.schedule=gpipe
 accepted $gpt mesh.pipe=1 mesh.order=pipe,data,tensor
 refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1 or 2 ranks' \
