@@ -120,6 +120,37 @@ TEST_SLOW(stages_without_layers_send_what_they_were_given, 120)
     crew_free(one);
 }
 
+// exact=true: the same bits along stages and replicas as on one rank.
+static void check_exact(const char *name)
+{
+    static const layout exact[] = {
+        {2, {"mesh.pipe=2", NULL}},
+        {2, {"mesh.pipe=2", "pipe.chunks=2", NULL}},
+        {4, {"mesh.pipe=2", "zero=1", NULL}},
+        {4, {"mesh.pipe=2", "zero=3", "pipe.schedule=zb-h1", NULL}},
+    };
+    const family *f = family_named(name);
+    const char *const more[] = {"exact=true",   "precision=fp32", "batch=8",
+                                "accumulate=2", "model.layers=4", NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        const char *all[MOST], *worst = "";
+        join(more, exact[i].setting, all);
+        crew_run *run = crew_train(f, all, exact[i].ranks, STEPS);
+        const double rel = crew_difference(run, one, &worst);
+        CHECK_MSG(rel == 0 && run->loss == one->loss && run->norm == one->norm,
+                  "%s, layout %d: %s differs by %g", name, (int)i, worst, rel);
+        crew_free(run);
+    }
+    crew_free(one);
+}
+
+TEST_SLOW(stages_have_the_bits_of_one_rank_in_exact_mode, 180)
+{
+    check_exact("llama");
+    check_exact("lstm");
+}
+
 // Batch norm has statistics that each micro-batch changes: buffers at a stage.
 TEST_SLOW(stages_train_resnet_as_one_rank_does, 240)
 {
