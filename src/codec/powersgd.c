@@ -130,11 +130,9 @@ static tt_status decode(tt_builder *b, tt_coding *c, const tt_val *joined,
     *sum_out = as_before(b, m, c->x);
     c->state_out[0] = joined[0];
     if (tt_is(c->residual))
-        c->residual_out =
-            as_before(b,
-                      tt__codec_left(b, c->kept[WHAT],
-                                     tt_scale(b, m, 1 / (double)c->peers)),
-                      c->x);
+        c->residual_out = as_before(
+            b, tt_add(b, c->kept[WHAT], tt_scale(b, m, -1 / (double)c->peers)),
+            c->x);
     return b->status;
 }
 

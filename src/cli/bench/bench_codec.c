@@ -1,4 +1,4 @@
-// bench_codec - how fast each codec encodes and decodes on one core, in how many bytes,
+// bench_codec - how fast each codec encodes and decodes on one core or a GPU, in how many bytes,
 // and how far off what is decoded is.
 //
 // The numbers are gradients of a small GPT after a few steps (what a step of plain SGD
@@ -13,6 +13,7 @@
 #include "base/settings/opt.h"
 #include "cli/bench/bench.h"
 #include "codec/codec.h"
+#include "ops/arith.h"
 #include "ops/codec/packet.h"
 #include "ops/gradops.h"
 
@@ -38,7 +39,8 @@ static const tt_opt table[] = {
     {"residual", "false",
      "feed back what is lost also where the codec does not need it",
      TT_OPT_BOOL, offsetof(options, residual)},
-    {"device", "cpu", "cpu or ref", TT_OPT_STR, offsetof(options, device)},
+    {"device", "cpu", "cpu, ref or cuda", TT_OPT_STR,
+     offsetof(options, device)},
     {0},
 };
 
@@ -115,6 +117,8 @@ typedef struct bench {
     tt_backend *backend;
     tt_exec *exec;
     tt_val in, code, sum;
+    bool is_device;        // has memory of its own
+    int32_t first_encoder; // node; before it is a copy, on a device
     int32_t first_decoder; // node
     int64_t code_bytes;    // of all rounds
 } bench;
@@ -161,6 +165,10 @@ static tt_status build(bench *m, tt_builder *b)
     b->phase = TT_UPDATE;
     b->origin = "bench";
     m->in = tt_state(b, TT_ROLE_BUFFER, "x", TT_F32, &shape, zero);
+    // As many bytes are read and written as by a copy.
+    if (m->is_device)
+        tt_output(b, "copy", tt_scale(b, m->in, 2));
+    m->first_encoder = b->graph->n_nodes;
     const tt_type type = *tt_type_of(b, m->in);
     tt_coding c = {.def = m->codec,
                    .params = m->params,
@@ -190,18 +198,29 @@ static tt_status build(bench *m, tt_builder *b)
     return b->status;
 }
 
+// A device's own times, unless a step is done by the reference on the host: marks do not
+// see it.
+static tt_status create_exec(bench *m, const tt_memory_def *memory)
+{
+    bool can_mark = memory != NULL && memory->mark != NULL;
+    for (int32_t s = 0; s < m->plan->n_steps; s++) {
+        const char *name = m->plan->step[s].choice.name;
+        can_mark &= name == NULL || strncmp(name, "ref.", 4) != 0;
+    }
+    const tt_exec_options how = {.wait = !can_mark, .marks = can_mark};
+    return tt_exec_create(m->plan, m->backend, &how, &m->exec);
+}
+
 static tt_status open_codec(bench *m, tt_arena *arena)
 {
     tt_builder b;
     const tt_backend_options one = {.n_threads = 1};
     const tt_lower_options lower = {.n_micro = 1};
-    const tt_exec_options wait = {.wait = true};
     const tt_backend_def *def = tt_backend_find(m->o->device);
-    if (def == NULL || def->memory != NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "device=%s; codecs are measured on cpu and "
-                       "ref",
+    if (def == NULL)
+        return tt_fail(TT_ERR_ARG, "device=%s; there are cpu, ref and cuda",
                        m->o->device);
+    m->is_device = def->memory != NULL;
     m->params = tt_arena_alloc(arena, m->codec->params_bytes + 1);
     if (m->params == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a benchmark");
@@ -217,7 +236,7 @@ static tt_status open_codec(bench *m, tt_arena *arena)
     if (status == TT_OK)
         status = tt_plan_lower(m->graph, &m->backend->target, &lower, &m->plan);
     if (status == TT_OK)
-        status = tt_exec_create(m->plan, m->backend, &wait, &m->exec);
+        status = create_exec(m, def->memory);
     if (status == TT_OK)
         status = tt_exec_init_state(m->exec, 1);
     return status == TT_OK ? tt_exec_write(m->exec, m->in, m->x) : status;
@@ -231,7 +250,12 @@ static void close_codec(bench *m)
     tt_graph_destroy(m->graph);
 }
 
-static tt_status run_once(bench *m, double step, double *encode, double *decode)
+// Seconds of one run.
+typedef struct spent {
+    double copy, encode, decode;
+} spent;
+
+static tt_status run_once(bench *m, double step, spent *out)
 {
     if (tt_is(tt_graph_find(m->graph, "seed")))
         TT_TRY(tt_exec_set_scalar(m->exec, "seed", 1));
@@ -240,10 +264,13 @@ static tt_status run_once(bench *m, double step, double *encode, double *decode)
     tt_exec_stats_reset(m->exec);
     TT_TRY(tt_exec_run(m->exec, NULL, NULL));
     const double *seconds = tt_exec_step_seconds(m->exec);
-    *encode = *decode = 0;
-    for (int32_t s = 0; s < m->plan->n_steps; s++)
-        *(m->plan->step[s].node >= m->first_decoder ? decode : encode) +=
-            seconds[s];
+    *out = (spent){0};
+    for (int32_t s = 0; s < m->plan->n_steps; s++) {
+        const int32_t node = m->plan->step[s].node;
+        *(node >= m->first_decoder   ? &out->decode
+          : node >= m->first_encoder ? &out->encode
+                                     : &out->copy) += seconds[s];
+    }
     return TT_OK;
 }
 
@@ -276,15 +303,19 @@ static tt_status look(bench *m, float *room, result *r)
 
 static tt_status measure(bench *m, float *room, result *r)
 {
-    double encode[MOST_RUNS], decode[MOST_RUNS], copy[MOST_RUNS], e, d;
+    double encode[MOST_RUNS], decode[MOST_RUNS], copy[MOST_RUNS];
+    spent t;
     *r = (result){.name = m->codec->name, .feeds_back = feeds_back(m)};
-    TT_TRY(run_once(m, 0, &e, &d));
+    TT_TRY(run_once(m, 0, &t));
     TT_TRY(look(m, room, r));
     for (int64_t i = 0; i < m->o->runs; i++) {
         const double start = tt_clock_seconds();
         memcpy(room, m->x, (size_t)m->n * sizeof *room);
-        copy[i] = tt_clock_seconds() - start;
-        TT_TRY(run_once(m, (double)i + 1, &encode[i], &decode[i]));
+        const double host = tt_clock_seconds() - start;
+        TT_TRY(run_once(m, (double)i + 1, &t));
+        copy[i] = m->is_device ? t.copy : host;
+        encode[i] = t.encode;
+        decode[i] = t.decode;
     }
     r->encode = tt_bench_median(encode, m->o->runs);
     r->decode = tt_bench_median(decode, m->o->runs);
@@ -331,12 +362,13 @@ static void print(const result *r, int64_t n, tt_json *json)
     tt_json_close(json, '}');
 }
 
-static void print_head(int64_t side)
+static void print_head(int64_t side, const bench *m)
 {
-    printf("gradients of a small GPT, %lld x %lld fp32, one core; GB/s of "
+    printf("gradients of a small GPT, %lld x %lld fp32, %s; GB/s of "
            "fp32\n%-10s %8s %8s %8s %9s %9s\n",
-           (long long)side, (long long)side, "codec", "encode", "decode",
-           "of copy", "smaller", "error");
+           (long long)side, (long long)side,
+           m->is_device ? m->o->device : "one core", "codec", "encode",
+           "decode", "of copy", "smaller", "error");
 }
 
 static tt_status bench_all(tt_cli *cli, const options *o, const float *x,
@@ -357,7 +389,7 @@ static tt_status bench_all(tt_cli *cli, const options *o, const float *x,
         if (status != TT_OK)
             return tt_fail_context(status, "codec %s", all[i]->name);
         if (!found && json == NULL)
-            print_head(o->side);
+            print_head(o->side, &m);
         found = true;
         print(&r, m.n, json);
     }
