@@ -31,6 +31,9 @@ typedef struct fake {
     int64_t after[MOST]; // of events: what must be done
     bool is_broken, is_stuck;
     bool is_held; // what is noted in the wire's queue is never over
+    // The steps come to their first event only after something has come in.
+    bool is_late, has_come;
+    int64_t first; // event of the steps; 0: none yet
     int n_pinned;
 } fake;
 
@@ -119,6 +122,8 @@ static tt_status q_note(tt_backend *backend, tt_queue queue, int64_t event)
 {
     fake *f = fake_of(backend);
     pthread_mutex_lock(&f->lock);
+    if (queue == TT_QUEUE_STEPS && f->first == 0)
+        f->first = event;
     f->after[event] = queue == TT_QUEUE_STEPS ? 0
                       : f->is_held            ? INT64_MAX
                                               : f->n_queued;
@@ -142,8 +147,9 @@ static tt_status q_is_over(tt_backend *backend, int64_t event, bool *over_out)
     if (f->is_broken)
         return tt_fail(TT_ERR_IO, "the device broke");
     pthread_mutex_lock(&f->lock);
-    *over_out = f->n_done >= f->after[event] && !f->is_stuck;
-    if (!*over_out && !f->is_stuck && !f->is_held)
+    *over_out = f->n_done >= f->after[event] && !f->is_stuck &&
+                !(f->is_late && event == f->first && !f->has_come);
+    if (!*over_out && !f->is_stuck && !f->is_held && f->n_done < f->n_queued)
         do_until(f, f->n_done + 1);
     pthread_mutex_unlock(&f->lock);
     return TT_OK;
@@ -156,6 +162,7 @@ static tt_status q_copy(tt_backend *backend, tt_queue queue, void *to,
     if (queue == TT_QUEUE_STEPS)
         return mem_copy(backend, to, from, n);
     pthread_mutex_lock(&f->lock);
+    f->has_come |= queue == TT_QUEUE_IN;
     CHECK(f->n_queued - f->n_done < MOST);
     f->queued[f->n_queued++ % MOST] = (copy){to, from, n};
     pthread_mutex_unlock(&f->lock);
@@ -264,19 +271,26 @@ static tt_graph *build(int32_t n_ranks)
     return graph;
 }
 
-static tt_status rig_open(rig *r, tt_comm *comm, bool is_linked)
+static tt_status open_graph(rig *r, tt_comm *comm, bool is_linked,
+                            tt_graph *graph)
 {
     const tt_backend_options one = {.n_threads = 1};
+    r->graph = graph;
     TT_TRY(tt_comm_wire_open(comm, NULL, &r->wire));
     tt_comm_wire_by_devices(r->wire, is_linked);
-    r->graph = build(comm->size);
     TT_TRY(tt_backend_open(&device, &one, &r->backend));
     TT_TRY(tt_plan_lower(r->graph, &r->backend->target,
                          &(tt_lower_options){.rank = comm->rank}, &r->plan));
-    CHECK(r->plan->n_flights == 1);
     return tt_exec_create(r->plan, r->backend,
                           &(tt_exec_options){.wire = tt_comm_wire_of(r->wire)},
                           &r->exec);
+}
+
+static tt_status rig_open(rig *r, tt_comm *comm, bool is_linked)
+{
+    TT_TRY(open_graph(r, comm, is_linked, build(comm->size)));
+    CHECK(r->plan->n_flights == 1);
+    return TT_OK;
 }
 
 static void rig_close(rig *r)
@@ -327,19 +341,98 @@ TEST(what_a_device_sums_comes_back_before_it_is_read)
         tt_rank_threads_run(RANKS, 0, add_up, NULL)); // no memory is shared
 }
 
+// ---- moves ---------------------------------------------------------------
+
+// From 0 to 1, from 1 to 0, from 0 to 2 and from 2 to 2.
+static tt_graph *build_moves(int32_t n_ranks)
+{
+    static const tt_grad_ops none = {0};
+    tt_builder b;
+    tt_graph *graph = NULL;
+    CHECK_OK(tt_builder_init(&b, &none));
+    b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"a", n_ranks}}};
+    const tt_val x = tt_input(&b, "x", TT_F32, "n:1000");
+    tt_output(&b, "a", tt_move_value(&b, tt_scale(&b, x, 2), 0, 0, 1));
+    tt_output(&b, "b", tt_move_value(&b, tt_scale(&b, x, 3), 0, 1, 0));
+    if (n_ranks > 2) {
+        tt_output(&b, "c", tt_move_value(&b, tt_scale(&b, x, 4), 0, 0, 2));
+        tt_output(&b, "d", tt_move_value(&b, tt_scale(&b, x, 5), 0, 2, 2));
+    }
+    CHECK_OK(tt_builder_take(&b, &graph));
+    tt_builder_fini(&b);
+    return graph;
+}
+
+// What came from a rank, times a factor.
+static tt_status check_move(const rig *r, const char *name, int from,
+                            float factor)
+{
+    float y[N];
+    TT_TRY(tt_exec_read(r->exec, tt_graph_output_find(r->graph, name), y));
+    for (int i = 0; i < N; i++)
+        CHECK(y[i] == factor * (float)(i + from));
+    return TT_OK;
+}
+
+static tt_status move_on(tt_comm *comm, void *user)
+{
+    rig r = {0};
+    const bool is_late = *(const bool *)user && comm->rank == 0;
+    tt_status status = open_graph(&r, comm, false, build_moves(comm->size));
+    for (int k = 0; k < 3 && status == TT_OK; k++) {
+        fake_of(r.backend)->is_late = is_late;
+        fake_of(r.backend)->has_come = false;
+        status = run_once(&r, comm->rank);
+        if (status == TT_OK && comm->rank == 0)
+            status = check_move(&r, "b", 1, 3);
+        if (status == TT_OK && comm->rank == 1)
+            status = check_move(&r, "a", 0, 2);
+        if (status == TT_OK && comm->rank == 2)
+            status = check_move(&r, "c", 0, 4);
+        if (status == TT_OK && comm->rank == 2)
+            status = check_move(&r, "d", 2, 5);
+    }
+    rig_close(&r);
+    return status;
+}
+
+TEST(what_a_device_sends_to_another_stage_comes_before_it_is_read)
+{
+    bool is_late = false;
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, move_on, &is_late));
+    CHECK_OK(tt_rank_threads_run(RANKS, 0, move_on, &is_late));
+}
+
+// Rank 0 has not made what it sends first until it has received something.
+TEST(a_move_that_waits_for_its_device_holds_up_no_other)
+{
+    bool is_late = true;
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, move_on, &is_late));
+    CHECK_OK(tt_rank_threads_run(2, 0, move_on, &is_late));
+}
+
 // ---- failures ------------------------------------------------------------
 
-typedef enum trouble { BROKEN, STUCK, BEHIND, ALL_WAIT } trouble;
+typedef enum trouble {
+    BROKEN,
+    STUCK,
+    MOVES_BREAK,
+    MOVES_STICK,
+    BEHIND,
+    ALL_WAIT
+} trouble;
 
 static tt_status fail(tt_comm *comm, void *user)
 {
     const trouble t = *(const trouble *)user;
+    const bool moves = t == MOVES_BREAK || t == MOVES_STICK;
     rig r = {0};
-    tt_status status = rig_open(&r, comm, t >= BEHIND);
+    tt_status status = moves ? open_graph(&r, comm, false, build_moves(2))
+                             : rig_open(&r, comm, t >= BEHIND);
     if (status == TT_OK) {
         comm->deadline = 0.05;
-        fake_of(r.backend)->is_broken = t == BROKEN;
-        fake_of(r.backend)->is_stuck = t == STUCK;
+        fake_of(r.backend)->is_broken = t == BROKEN || t == MOVES_BREAK;
+        fake_of(r.backend)->is_stuck = t == STUCK || t == MOVES_STICK;
         fake_of(r.backend)->is_held = t >= BEHIND;
     }
     if (status == TT_OK && !(t == BEHIND && comm->rank == 1))
@@ -359,6 +452,8 @@ TEST(a_device_that_breaks_or_stands_still_is_told)
 {
     expect(BROKEN, TT_ERR_IO, "the device broke");
     expect(STUCK, TT_ERR_TIMEOUT, "has not come to it");
+    expect(MOVES_BREAK, TT_ERR_IO, "the device broke");
+    expect(MOVES_STICK, TT_ERR_TIMEOUT, "has not come to it");
 }
 
 TEST(who_links_wait_for_is_named)
