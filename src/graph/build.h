@@ -25,6 +25,9 @@ struct tt_builder {
     bool reads_only;    // weights are never updated: stored as they are read
     bool no_masters;    // updated as kernels read them, without masters
     int64_t norm_group; // samples that batch norm takes together; 0: all
+    // Terms of a weight that is read in several places are summed over micro-batches
+    // each by itself, and added at the end: in the same order wherever they lie.
+    bool adds_terms_last;
     tt_phase phase;
     int32_t stage;
     char scope[TT_SCOPE_BYTES]; // "transformer.h.0.attn"

@@ -82,6 +82,30 @@ static tt_val sum(state *s, tt_val a, tt_val b)
     return tt_call(s->b, s->b->ops->add, NULL, (tt_val[]){a, b}, 2, NULL);
 }
 
+static tt_val offer_terms(tt_builder *b, const tt_val *in, int n)
+{
+    b->phase = TT_WEIGHT_GRAD;
+    return tt_call(b, b->ops->offer, NULL, in, n, NULL);
+}
+
+// Each term by itself over all micro-batches, in the stage where it was made; then the
+// terms.
+static tt_val offer_each(tt_builder *b, const tt_val *in, int n)
+{
+    const int32_t stage = b->stage;
+    tt_val grad = TT_NONE;
+    for (int i = 1; i < n; i++) {
+        b->stage = b->graph->node[b->graph->value[in[i].id].node].stage;
+        const tt_val one = offer_terms(b, (tt_val[]){in[0], in[i]}, 2);
+        b->phase = TT_UPDATE;
+        grad = i == 1 ? one
+                      : tt_call(b, b->ops->add, NULL, (tt_val[]){grad, one}, 2,
+                                NULL);
+    }
+    b->stage = stage;
+    return grad;
+}
+
 // All reads of the param were seen: its gradient is complete.
 static tt_status offer(state *s, int32_t param)
 {
@@ -96,8 +120,8 @@ static tt_status offer(state *s, int32_t param)
     if (n == 16)
         return tt_fail(TT_ERR_UNSUPPORTED, "%s is used more than 14 times",
                        b->graph->value[param].name);
-    b->phase = TT_WEIGHT_GRAD;
-    const tt_val grad = tt_call(b, b->ops->offer, NULL, in, n, NULL);
+    const tt_val grad = n > 2 && b->adds_terms_last ? offer_each(b, in, n)
+                                                    : offer_terms(b, in, n);
     TT_TRY(b->status);
     b->graph->value[param].grad = grad;
     return TT_OK;

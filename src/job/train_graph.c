@@ -137,6 +137,7 @@ static tt_status begin(tt_builder *b, const tt_train_recipe *recipe)
     b->master = recipe->master;
     b->norm_group = recipe->bn_group;
     b->no_masters = recipe->no_masters;
+    b->adds_terms_last = recipe->optim.exact;
     return TT_OK;
 }
 
