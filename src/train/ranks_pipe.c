@@ -154,7 +154,7 @@ static tt_status mean_seconds(const gathered *g, tt_arena *arena,
         }
     for (int i = 0; i < TT_N_PIPE_PHASES; i++)
         for (int64_t c = 0; c < n; c++)
-            sum[i][c] /= fmax(1, count[i * n + c]);
+            sum[i][c] = fmax(0, sum[i][c]) / fmax(1, count[i * n + c]);
     for (int64_t c = 0; c < n; c++)
         sum[TT_PIPE_BACKWARD][c] =
             sum[TT_PIPE_INPUT_GRAD][c] + sum[TT_PIPE_WEIGHT_GRAD][c];
