@@ -105,6 +105,21 @@ TEST_SLOW(stages_take_their_parts_of_inputs_where_they_read_them, 120)
     crew_free(one);
 }
 
+// A weight that the first stage and the last share has a gradient at both: in exact
+// mode, with several blocks, each is summed where it lies.
+TEST_SLOW(stages_share_a_weight_in_exact_mode, 120)
+{
+    const family *f = family_named("gpt");
+    const layout shared[] = {{2, {"mesh.pipe=2", NULL}},
+                             {4, {"mesh.pipe=2", "zero=2", NULL}}};
+    const char *const more[] = {"precision=fp64", "batch=8", "accumulate=2",
+                                "exact=true", NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    for (int i = 0; i < 2; i++)
+        check_layout(f, &shared[i], more, one);
+    crew_free(one);
+}
+
 // Blocks of exact mode slice an input at the stage that reads it. One stage has all
 // layers here, the others what is before and after: transposed words, the loss.
 TEST_SLOW(stages_without_layers_send_what_they_were_given, 120)

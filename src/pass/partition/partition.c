@@ -117,6 +117,17 @@ static tt_status settle_updates(tt__cut *c, const tt_node *node)
     return TT_OK;
 }
 
+// Whether both lie at the same stages. A weight that two stages read has terms at each.
+static bool lie_together(const tt__cut *c, tt_val a, tt_val b)
+{
+    const tt_type *x = &c->old->value[a.id].type;
+    const tt_type *y = &c->old->value[b.id].type;
+    for (int axis = 0; axis < c->old->mesh.n_axes; axis++)
+        if (x->place[axis].at != y->place[axis].at)
+            return false;
+    return true;
+}
+
 // Several terms of a gradient that is summed in the backward pass are added
 // before that, so that it is sent once.
 static bool can_add_terms(const tt__cut *c, const tt_node *node)
@@ -125,7 +136,8 @@ static bool can_add_terms(const tt__cut *c, const tt_node *node)
         return false; // others may lack inputs
     for (int i = 1; i < node->n_in; i++)
         if (tt__place_of(c, tt__original(c, node->in[i].id))->kind !=
-            TT_PARTIAL)
+                TT_PARTIAL ||
+            !lie_together(c, node->in[1], node->in[i]))
             return false;
     return true;
 }
