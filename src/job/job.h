@@ -18,6 +18,7 @@
 #include "config/config.h"
 #include "config/globs.h"
 #include "exec/exec.h"
+#include "pass/layers.h"
 #include "peers/peers.h"
 #include "pipe/pipe.h"
 #include "plan/plan.h"
@@ -50,6 +51,7 @@ typedef struct tt_job {
     const char *note; // something the user should know; NULL: nothing
     tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_pipe *pipe;    // the schedule of its stages; NULL: there is one stage
+    const tt_layers_chunk *cut; // where its chunks begin; NULL as `pipe`
     tt_graph *graph;
     tt_backend *backend;
     int32_t on_device; // ranks that compute on the same one

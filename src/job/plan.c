@@ -216,12 +216,25 @@ tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
     return status;
 }
 
+// Asks for what is chosen where the layers are cut.
+static tt_status want_cut(const tt_job *job, tt_layers_cut *cut, tt__planned *p)
+{
+    if (cut->n_chunks <= 1)
+        return TT_OK;
+    p->cut =
+        tt_arena_alloc(job->arena, cut->n_chunks * (int64_t)sizeof *p->cut);
+    cut->chunk = p->cut;
+    cut->arena = job->arena;
+    return p->cut != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
 tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
 {
     tt__planned p = {.io = job->io, .accumulate = v->accumulate};
     tt_train_recipe recipe = recipe_of(job);
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
+    TT_TRY(want_cut(job, &recipe.cut, &p));
     TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
     tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
     if (status == TT_OK) {
@@ -331,6 +344,7 @@ tt_status tt_job_plan(tt_job *job)
     TT_TRY(make_alike(job, tt__variant_plan(job, &now, &p), &p));
     use_chunks(job, &p);
     job->pipe = p.pipe;
+    job->cut = p.cut;
     job->graph = p.graph;
     job->plan = p.plan;
     job->io = p.io;

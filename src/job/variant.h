@@ -16,7 +16,8 @@ typedef struct tt__variant {
 enum { TT__USUAL_CHUNKS = 8 }; // of the loss, where memory is short
 
 typedef struct tt__planned {
-    tt_pipe *pipe; // NULL: no stages
+    tt_pipe *pipe;        // NULL: no stages
+    tt_layers_chunk *cut; // of its chunks; NULL: no stages; in the job's arena
     tt_graph *graph;
     tt_plan *plan;
     tt_model_io io;

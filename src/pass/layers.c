@@ -55,7 +55,7 @@ typedef struct chain {
     tt_graph *g;
     int32_t n;         // nodes
     double *seconds;   // [n + 1]: of the nodes before
-    double *crossing;  // [n + 1]: seconds to move what crosses before node i
+    double *crossing;  // [n + 1]: bytes that cross before node i
     int32_t *n_across; // [n + 1]: values of layers that cross
     int32_t *place;    // [n_places]: nodes before which a cut may be
     int32_t n_places;
@@ -102,11 +102,10 @@ static void mark_made(const chain *c, bool *is_made)
     }
 }
 
-static double move_seconds(const tt_value *value)
+static double bytes_of(const tt_value *value)
 {
     return (double)(tt_shape_count(&value->type.shape) *
-                    tt_dtype_bytes(value->type.dtype)) /
-           wire_rate;
+                    tt_dtype_bytes(value->type.dtype));
 }
 
 // A value crosses every place between its producer and its last reader.
@@ -130,7 +129,7 @@ static tt_status find_crossings(chain *c)
         const tt_value *value = &c->g->value[v];
         for (int32_t n = value->node + 1;
              value->node >= 0 && !is_free[v] && n <= last[v]; n++) {
-            c->crossing[n] += move_seconds(value);
+            c->crossing[n] += bytes_of(value);
             c->n_across[n] += is_made[v];
         }
     }
@@ -158,7 +157,7 @@ static void find_places(chain *c)
 static double chunk_seconds(const chain *c, int32_t from, int32_t to)
 {
     return 3 * (c->seconds[to] - c->seconds[from]) +
-           2 * (c->crossing[from] + c->crossing[to]);
+           2 * (c->crossing[from] + c->crossing[to]) / wire_rate;
 }
 
 static int32_t edge(const chain *c, int32_t i) // 0, the places, the end
@@ -217,7 +216,29 @@ static bool is_of(const tt_graph *g, const tt_node *node, const char *layer)
 
 static bool begins(const tt_graph *g, int32_t n, const char *layer)
 {
-    return is_of(g, &g->node[n], layer) && !is_of(g, &g->node[n - 1], layer);
+    return is_of(g, &g->node[n], layer) &&
+           (n == 0 || !is_of(g, &g->node[n - 1], layer));
+}
+
+// The first node from `from` on that a name says; c->n: none. "h.3+4" is four nodes after
+// one with which h.3 begins.
+static int32_t find_named(const chain *c, int32_t from, const char *name)
+{
+    char layer[LAYER_BYTES];
+    const char *plus = strchr(name, '+');
+    int64_t later = 0;
+    for (const char *p = plus; p != NULL && *++p != '\0';) {
+        if (*p < '0' || *p > '9' || later > c->n)
+            return c->n;
+        later = 10 * later + (*p - '0');
+    }
+    (void)snprintf(layer, sizeof layer, "%.*s",
+                   (int)(plus != NULL ? plus - name : (ptrdiff_t)strlen(name)),
+                   name);
+    for (int32_t n = 0; n + later < c->n; n++)
+        if (n + later >= from && begins(c->g, n, layer))
+            return n + (int32_t)later;
+    return c->n;
 }
 
 // The next name of a list; returns what comes after it.
@@ -237,13 +258,13 @@ static tt_status cut_by_names(const chain *c, const tt_layers_cut *cut,
     int32_t k = 1, n = 1;
     const char *p = next_name(cut->names, name);
     for (; name[0] != '\0'; k++, n++) {
-        while (n < c->n && !begins(c->g, n, name))
-            n++;
+        n = find_named(c, n, name);
         if (n >= c->n)
             return tt_fail(TT_ERR_ARG,
                            "pipe.cut: \"%s\" is not the name of a layer after "
-                           "the one before it; `tutti plan --placements` names "
-                           "the layers' weights",
+                           "the one before it; `tutti plan` with pipe.cut=auto "
+                           "shows names, and with --placements all layers' "
+                           "weights",
                            name);
         if (k < cut->n_chunks)
             start[k] = n;
@@ -254,6 +275,62 @@ static tt_status cut_by_names(const chain *c, const tt_layers_cut *cut,
                        "pipe.cut names %d layers, which makes %d chunks; "
                        "mesh.pipe x pipe.chunks is %d",
                        k - 1, k, cut->n_chunks);
+    return TT_OK;
+}
+
+// ---- what was chosen -----------------------------------------------------
+
+// The shortest beginning of a node's name, up to a dot, that says `start` as a node so
+// much later; false: none does.
+static bool make_name(const chain *c, const char *name, int32_t later,
+                      const int32_t *start, char out[LAYER_BYTES])
+{
+    size_t n = 0;
+    do {
+        n += strcspn(name + n, ".");
+        char plus[16] = "";
+        if (later > 0)
+            (void)snprintf(plus, sizeof plus, "+%d", later);
+        const int made =
+            snprintf(out, LAYER_BYTES, "%.*s%s", (int)n, name, plus);
+        if (n > 0 && made < LAYER_BYTES &&
+            find_named(c, start[-1] + 1, out) == start[0])
+            return true;
+    } while (name[n++] != '\0');
+    return false;
+}
+
+// Names come from the nearest node that has one: the first of the chunk, or one before.
+static bool name_start(const chain *c, const int32_t *start,
+                       char out[LAYER_BYTES])
+{
+    for (int32_t n = start[0]; n >= 0; n--) {
+        const tt_node *node = &c->g->node[n];
+        if (make_name(c, node->origin, start[0] - n, start, out))
+            return true;
+        for (int i = 0; i < node->n_in; i++)
+            if (tt_is(node->in[i]) && is_weight(&c->g->value[node->in[i].id]) &&
+                make_name(c, c->g->value[node->in[i].id].name, start[0] - n,
+                          start, out))
+                return true;
+    }
+    return false;
+}
+
+static tt_status tell(const chain *c, const tt_layers_cut *cut,
+                      const int32_t *start)
+{
+    char name[LAYER_BYTES];
+    if (cut->chunk == NULL)
+        return TT_OK;
+    cut->chunk[0] = (tt_layers_chunk){.name = ""};
+    for (int32_t k = 1; k < cut->n_chunks; k++) {
+        const bool has = name_start(c, &start[k], name);
+        const char *copy = tt_arena_strdup(cut->arena, has ? name : "?");
+        if (copy == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory to cut a model");
+        cut->chunk[k] = (tt_layers_chunk){copy, (int64_t)c->crossing[start[k]]};
+    }
     return TT_OK;
 }
 
@@ -292,6 +369,8 @@ tt_status tt_layers_assign(tt_builder *b, const tt_layers_cut *cut)
     tt_status status = c.seconds && c.crossing && c.n_across && c.place && start
                            ? choose(&c, cut, start)
                            : tt_fail(TT_ERR_NOMEM, "no memory to cut a model");
+    if (status == TT_OK)
+        status = tell(&c, cut, start);
     for (int32_t i = 0, k = 0; i < n && status == TT_OK; i++) {
         while (k + 1 < cut->n_chunks && i >= start[k + 1])
             k++;

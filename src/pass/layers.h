@@ -9,11 +9,22 @@
 
 #include "graph/build.h"
 
+// What was chosen. Of the first chunk, nothing crosses into it.
+typedef struct tt_layers_chunk {
+    const char
+        *name; // where it begins, in the form that `names` has; "": the first
+    int64_t bytes; // that cross into it, of one micro-batch over all ranks
+} tt_layers_chunk;
+
 typedef struct tt_layers_cut {
     int32_t n_chunks; // 0 and 1: not cut
     // Names of layers, one fewer than chunks, separated by blanks or commas: each begins
-    // a chunk. NULL: where the chunks' modelled seconds are the most even.
+    // a chunk; h.3+4: four operators later. NULL: where the chunks' modelled seconds are
+    // the most even.
     const char *names;
+    // Filled in, with n_chunks elements, whose names lie in the arena. NULL: not wanted.
+    tt_layers_chunk *chunk;
+    tt_arena *arena;
 } tt_layers_cut;
 
 // Sets the stages of all nodes that b has. Fails in a sentence when the model has too few

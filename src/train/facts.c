@@ -71,6 +71,7 @@ static void list_facts(list *l, const tt_run_facts *f)
     add(l, "pace", f->pace);
     add(l, "mesh", f->mesh);
     add(l, "layout", f->layout);
+    add(l, "cut", f->cut);
     if (f->mesh != NULL && f->mesh[0] != '\0')
         add(l, "zero", tt_arena_printf(l->arena, "%lld", (long long)f->zero));
     add(l, "seed", tt_arena_printf(l->arena, "%lld", (long long)f->seed));

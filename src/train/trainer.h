@@ -47,6 +47,7 @@ typedef struct tt_trainer {
     tt_run_facts facts;
     int64_t peak_bytes;       // planned, of the rank that needs the most
     int32_t peak_rank;        // the first that does; -1: all need the same
+    const char *cut;          // where the layers are cut; NULL: nowhere
     int64_t first_step;       // of this start
     int64_t n_steps;          // that it has made
     int64_t saved_step;       // of the newest checkpoint; -1: none

@@ -172,6 +172,7 @@ static tt_run_facts facts_of(const tt_trainer *t)
         .flops_per_step = tt_job_flops(job),
         .mesh = is_alone ? "" : job->grid.mesh,
         .layout = is_alone ? "" : job->grid.layout_text,
+        .cut = t->cut,
         .zero = job->distribution.zero,
         .seed = job->options.seed,
         .command = t->request->command,

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
+#include "job/cut.h"
 #include "train/folders.h"
 #include "train/trainer.h"
 #include "weights/origin.h"
@@ -316,6 +317,41 @@ static void note_data(const tt_data *data, tt_str *notes)
         tt_str_addf(notes, "%s\n", val);
 }
 
+// Where the layers are cut, for rank 0 to say. Each rank knows the seconds of its chunks;
+// ranks of one stage may differ, and the slowest counts.
+static tt_status find_cut(tt_trainer *t, tt_str *notes)
+{
+    const tt_job *job = t->job;
+    const int64_t n = job->pipe == NULL ? 0 : job->pipe->n_chunks;
+    if (n == 0)
+        return TT_OK;
+    double *own = tt_arena_alloc(t->arena, n * (int64_t)sizeof *own);
+    double *all = tt_alloc(n * job->peers.size * (int64_t)sizeof *all);
+    tt_status status =
+        own != NULL && all != NULL
+            ? TT_OK
+            : tt_fail(TT_ERR_NOMEM, "no memory to compare stages");
+    if (status == TT_OK) {
+        tt_cut_rank_seconds(job->plan, job->pipe, own);
+        status = tt_peers_collect(&job->peers, "cut", own,
+                                  n * (int64_t)sizeof *own, all);
+    }
+    for (int64_t i = 0; i < n * job->peers.size && status == TT_OK; i++)
+        own[i % n] = all[i] > own[i % n] ? all[i] : own[i % n];
+    tt_free(all);
+    TT_TRY(status);
+    tt_cut_shares cut;
+    tt_str line = {0};
+    tt_cut_make(job, own, &cut);
+    tt_cut_line(&cut, &line);
+    const int64_t before = notes->n;
+    if (tt__trainer_is_first(t))
+        tt_cut_note(&cut, notes);
+    tt_str_add(notes, notes->n > before ? "\n" : "");
+    t->cut = tt_str_keep(&line, t->arena);
+    return t->cut != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
 // The peak of all ranks: those with larger parts need more.
 static tt_status find_peak(tt_trainer *t)
 {
@@ -347,6 +383,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     note_data(t->session->data, notes);
     TT_TRY(find_peak(t));
+    TT_TRY(find_cut(t, notes));
     TT_TRY(choose_start(t, notes));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t, notes)));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));

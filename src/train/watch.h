@@ -25,6 +25,7 @@ typedef struct tt_run_facts {
     double flops_per_step;
     double units;              // of `unit`, in a step
     const char *mesh, *layout; // "data:2 tensor:2"; "": one rank
+    const char *cut; // where its layers are cut, and how evenly; NULL: nowhere
     int64_t seed, zero;
     const char *command; // as it was typed; NULL: not known
     const char *parent;  // folder of the run it was forked from; NULL: none

@@ -69,6 +69,42 @@ for p in a, z:
         assert abs(work - s["computing"]) < 1e-9, s
 END
 
+# Where the layers are cut is told, and these names make the same cut. A note says that one
+# made by hand is uneven; the chosen one has none.
+"$tutti" plan gpt.yaml >cut.txt 2>err || fail "$(cat err)"
+grep -q '^cut: .*;.* % of the modelled time; .* cross each boundary; the slowest is' \
+    cut.txt || fail "no word of the cut: $(cat cut.txt)"
+! grep -q 'pipe.cut' err || fail "a note on the chosen cut: $(cat err)"
+names=$(sed -n 's/^cut: \([^;]*\);.*/\1/p' cut.txt)
+"$tutti" plan gpt.yaml pipe.cut="$names" >again.txt 2>err || fail "$(cat err)"
+# Line 1 says how much memory is free at the moment.
+cmp <(tail -n +2 cut.txt) <(tail -n +2 again.txt) || fail "pipe.cut=$names makes another cut"
+"$tutti" plan gpt.yaml mesh.pipe=2 pipe.cut=lm_head --json >hand.json 2>err ||
+    fail "$(cat err)"
+grep -q 'note: pipe.cut: chunk 0 of 2 takes .* longer than the mean' err ||
+    fail "no note on an uneven cut: $(cat err)"
+python3 - "$names" <<'END' || exit 1
+import json, sys
+a = json.load(open("a.json"))["pipe"]
+assert a["cut"] == sys.argv[1], (a["cut"], sys.argv[1])
+shares = [c["share_percent"] for c in a["cut_chunks"]]
+assert len(shares) == 4 and abs(sum(shares) - 100) < 1e-6, shares
+excess = 100 * (max(shares) / 25 - 1)
+assert abs(excess - a["slowest_excess_percent"]) < 1e-6, (excess, a)
+# One sample of 16 tokens crosses: as many floats as the model is wide.
+crossing = [c["bytes_in"] for c in a["cut_chunks"]]
+assert crossing[0] == 0 and len(set(crossing[1:])) == 1, crossing
+hand = json.load(open("hand.json"))["pipe"]
+assert hand["cut"] == "lm_head" and hand["slowest_excess_percent"] > 10, hand
+END
+
+# The head of a run says it too.
+"$tutti" train gpt.yaml -n 2 mesh.pipe=2 pipe.cut=lm_head train.steps=1 run=cut >out 2>err ||
+    fail "$(cat out err)"
+cat out err >all
+grep -q '^ *cut  *lm_head; .* % of the modelled time' all || fail "no cut: $(cat all)"
+grep -q 'pipe.cut: chunk 0 of 2 takes' all || fail "no note in a run: $(cat all)"
+
 # A slow stage is one by trial.pace; a model that is not cut has no schedule.
 "$tutti" plan gpt.yaml --schedule trial.pace=1,1,0.25,1 >p.txt 2>err ||
     fail "$(cat err)"

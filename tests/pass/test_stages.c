@@ -181,6 +181,44 @@ TEST(chunks_begin_at_the_named_layers)
     tt_graph_destroy(g);
 }
 
+static void check_again(const tt_small *small, int32_t n, tt_arena *arena)
+{
+    enum { MOST = 16 };
+    tt_layers_chunk first[MOST], again[MOST];
+    tt_graph *a = NULL, *b = NULL;
+    tt_str names = {0};
+    CHECK_OK(build(
+        small, (tt_layers_cut){.n_chunks = n, .chunk = first, .arena = arena},
+        &a));
+    for (int32_t c = 1; c < n; c++) {
+        CHECK(first[c].bytes > 0);
+        tt_str_addf(&names, "%s,", first[c].name);
+    }
+    CHECK_OK(build(small, (tt_layers_cut){n, tt_str_text(&names), again, arena},
+                   &b));
+    CHECK(a->n_nodes == b->n_nodes);
+    for (int32_t i = 0; i < a->n_nodes; i++)
+        CHECK_MSG(a->node[i].stage == b->node[i].stage, "%s cut at %s: %s",
+                  small->model, tt_str_text(&names), a->node[i].origin);
+    for (int32_t c = 1; c < n; c++)
+        CHECK(strcmp(first[c].name, again[c].name) == 0 &&
+              first[c].bytes == again[c].bytes);
+    tt_str_fini(&names);
+    tt_graph_destroy(a);
+    tt_graph_destroy(b);
+}
+
+// What was chosen is told in names that make the same cut.
+TEST(a_chosen_cut_can_be_made_by_its_names)
+{
+    tt_arena *arena = tt_arena_create();
+    for (int32_t n = 2; n <= 16; n++) {
+        check_again(&gpt, n, arena);
+        check_again(&resnet, n, arena);
+    }
+    tt_arena_destroy(arena);
+}
+
 TEST(cuts_that_cannot_be_are_refused)
 {
     tt_graph *g = NULL;
@@ -193,6 +231,12 @@ TEST(cuts_that_cannot_be_are_refused)
                 &g) == TT_ERR_ARG);
     CHECK(strstr(tt_error_message(), "\"transformer.h.1\" is not the name") !=
           NULL);
+    CHECK(build(&gpt, (tt_layers_cut){3, "transformer.h.1 transformer.h.1"},
+                &g) == TT_ERR_ARG); // nothing would lie between
+    CHECK(build(&gpt, (tt_layers_cut){2, "transformer.h.1+999"}, &g) ==
+          TT_ERR_ARG);
+    CHECK(build(&gpt, (tt_layers_cut){2, "transformer.h.1+x"}, &g) ==
+          TT_ERR_ARG);
     CHECK(build(&gpt, (tt_layers_cut){3, "transformer.h.1"}, &g) == TT_ERR_ARG);
     CHECK(strstr(tt_error_message(), "names 1 layers, which makes 2 chunks") !=
           NULL);

@@ -9,6 +9,7 @@
 #include "cli/guess.h"
 #include "cli/launch/ranks.h"
 #include "cli/planning/plan_show.h"
+#include "job/cut.h"
 #include "session/doubts.h"
 
 #include <stdio.h>
@@ -103,6 +104,24 @@ static void print_verdict(const tt_job *job, const tt_survey *survey,
                         "is estimated\n");
 }
 
+// Where the layers are cut; a note of it goes to stderr.
+static tt_status print_cut(const tt_cli *cli, const tt_job *job, tt_str *out)
+{
+    tt_str line = {0}, note = {0};
+    const tt_status status = tt_cut_text(job, cli->arena, &line, &note);
+    if (status == TT_OK && job->pipe != NULL) {
+        if (!tt_cli_has(cli, "--json"))
+            tt_str_addf(out, "cut: %s\n\n", tt_str_text(&line));
+        if (note.n > 0)
+            fprintf(stderr, "note: %s\n", tt_str_text(&note));
+    }
+    tt_str_inherit(out, &line);
+    tt_str_inherit(out, &note);
+    tt_str_fini(&line);
+    tt_str_fini(&note);
+    return status;
+}
+
 static void print_head(const tt_job *job, const tt_survey *survey, tt_str *out)
 {
     const tt_job_options *o = &job->options;
@@ -137,7 +156,7 @@ static void print_head(const tt_job *job, const tt_survey *survey, tt_str *out)
     if (job->in_order)
         tt_str_add(out, "collectives: one after another, since the parts of "
                         "ranks differ and so do their kernels\n");
-    tt_str_add(out, "\n");
+    tt_str_add(out, job->pipe == NULL ? "\n" : ""); // or the cut follows
 }
 
 static tt_status print_text(const tt_cli *cli, tt_job *job,
@@ -146,6 +165,7 @@ static tt_status print_text(const tt_cli *cli, tt_job *job,
     const bool wants_all = tt_cli_has(cli, "--placements");
     print_verdict(job, survey, out);
     print_head(job, survey, out);
+    TT_TRY(print_cut(cli, job, out));
     tt_plan_print(job->plan, tt_cli_has(cli, "--steps"), out);
     TT_TRY(tt_show_trades(job, out));
     if (job->peers.size == 1 && !wants_all)
@@ -164,8 +184,10 @@ static tt_status print(const tt_cli *cli, tt_job *job, tt_str *out)
     if (tt_cli_has(cli, "--schedule") && !tt_cli_has(cli, "--json"))
         return tt_show_schedule(job, cli->arena, out);
     TT_TRY(tt_survey_make(job, cli->arena, &survey));
-    return tt_cli_has(cli, "--json") ? print_json(cli, job, &survey, out)
-                                     : print_text(cli, job, &survey, out);
+    if (!tt_cli_has(cli, "--json"))
+        return print_text(cli, job, &survey, out);
+    TT_TRY(print_cut(cli, job, out)); // the note alone
+    return print_json(cli, job, &survey, out);
 }
 
 // ---- the command ---------------------------------------------------------

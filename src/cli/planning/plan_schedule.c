@@ -8,7 +8,7 @@
 #include "cli/planning/plan_show.h"
 #include "cli/table.h"
 #include "config/pace.h"
-#include "job/timetable.h"
+#include "job/cut.h"
 #include "pipe/draw.h"
 #include "pipe/text.h"
 
@@ -163,14 +163,41 @@ static void add_stage(const tt_timetable *s, int32_t r, tt_json *json)
     tt_json_close(json, '}');
 }
 
+static void add_cut(const tt_cut_shares *cut, tt_json *json)
+{
+    tt_str names = {0};
+    tt_cut_names(cut, &names);
+    tt_json_str(json, "cut", tt_str_text(&names));
+    tt_str_inherit(json->out, &names);
+    tt_str_fini(&names);
+    tt_json_f64(json, "slowest_excess_percent", 100 * cut->excess);
+    tt_json_open(json, "cut_chunks", '[');
+    for (int32_t c = 0; c < cut->n; c++) {
+        tt_json_open(json, NULL, '{');
+        tt_json_str(json, "begins", cut->chunk[c].name);
+        tt_json_f64(json, "share_percent", 100 * cut->share[c]);
+        tt_json_i64(json, "bytes_in", cut->chunk[c].bytes);
+        tt_json_close(json, '}');
+    }
+    tt_json_close(json, ']');
+}
+
 tt_status tt_show_schedule_json(const tt_job *job, tt_arena *arena,
                                 tt_json *json)
 {
     tt_timetable s = {0};
+    tt_cut_shares cut = {0};
     if (job->pipe == NULL)
         return TT_OK;
+    double *seconds =
+        tt_arena_alloc(arena, job->pipe->n_chunks * (int64_t)sizeof *seconds);
+    if (seconds == NULL)
+        return TT_ERR_NOMEM;
     TT_TRY(tt_timetable_make(job, arena, &s));
+    tt_cut_seconds(&s, seconds);
+    tt_cut_make(job, seconds, &cut);
     tt_json_open(json, "pipe", '{');
+    add_cut(&cut, json);
     tt_json_str(json, "schedule", s.pipe->name);
     tt_json_i64(json, "chunks", s.pipe->n_chunks);
     tt_json_i64(json, "micro", s.pipe->n_micro);

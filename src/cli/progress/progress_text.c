@@ -79,6 +79,8 @@ static void size_rows(rows *r, const tt_run_facts *f)
         tt_str_addf(&r->value, ", zero=%lld", (long long)f->zero);
         row(r, "mesh");
         row_of(r, "layout", f->layout);
+        if (f->cut != NULL)
+            row_of(r, "cut", f->cut);
     }
     row_of(r, "optimiser", f->optim);
     tt_add_bytes(&r->value, f->peak_bytes);
