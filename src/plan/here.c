@@ -90,25 +90,30 @@ static bool is_between(const tt_node *node, int pipe)
 }
 
 // The stage of this rank in which a node can run at the earliest: its own, or the last of
-// those that make its inputs. Of leaves alone: the first that the rank has.
+// those that make its inputs. A gradient of what was made forward (pieces of a loss are)
+// belongs to the stage that made it; what is made of leaves alone to the rank's first.
 static int32_t makers_stage(const tt__lower *l, int32_t n, const int32_t *made)
 {
     const tt_node *node = &l->g->node[n];
     const int pipe = tt_mesh_pipe(&l->g->mesh);
-    const bool is_forward = node->phase == TT_FORWARD;
-    int32_t stage = -1;
+    int32_t forward = -1, backward = -1;
     if (pipe < 0 || !is_elsewhere(l, node, pipe))
         return node->stage;
     for (int i = 0; i < node->n_in; i++) {
         const int32_t from = tt_is(node->in[i]) && tt__is_read(node, i)
                                  ? l->g->value[node->in[i].id].node
                                  : -1;
-        if (from < 0 || (l->g->node[from].phase == TT_FORWARD) != is_forward)
+        if (from < 0)
             continue;
-        if (stage < 0 || (is_forward ? made[from] > stage : made[from] < stage))
-            stage = made[from];
+        if (l->g->node[from].phase == TT_FORWARD)
+            forward = made[from] > forward ? made[from] : forward;
+        else if (backward < 0 || made[from] < backward)
+            backward = made[from];
     }
-    return stage >= 0 ? stage : tt_mesh_coord(&l->g->mesh, l->plan->rank, pipe);
+    if (backward < 0)
+        backward = forward;
+    return backward >= 0 ? backward
+                         : tt_mesh_coord(&l->g->mesh, l->plan->rank, pipe);
 }
 
 static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *made,

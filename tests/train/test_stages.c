@@ -120,6 +120,21 @@ TEST_SLOW(stages_share_a_weight_in_exact_mode, 120)
     crew_free(one);
 }
 
+// Pieces of a loss have their gradient in the forward pass: it is sent before the rest
+// of the backward pass, also where a stage has other chunks.
+TEST_SLOW(stages_send_the_gradient_of_a_loss_in_pieces_at_once, 120)
+{
+    const family *f = family_named("llama");
+    const layout cut = {2,
+                        {"mesh.pipe=2", "pipe.chunks=2", "loss.chunks=2",
+                         "pipe.cut=layers.1,layers.2,lm_head", NULL}};
+    const char *const more[] = {"precision=fp64", "batch=4", "accumulate=2",
+                                "model.layers=3", NULL};
+    crew_run *one = crew_train(f, more, 1, STEPS);
+    check_layout(f, &cut, more, one);
+    crew_free(one);
+}
+
 // Blocks of exact mode slice an input at the stage that reads it. One stage has all
 // layers here, the others what is before and after: transposed words, the loss.
 TEST_SLOW(stages_without_layers_send_what_they_were_given, 120)
