@@ -75,6 +75,15 @@ for kind in $kinds; do
         fail "$kind: no banner: $(cat out)"
     cmp "memory/$model" "$kind/$model" || fail "$kind: other bits than shm"
 
+    # Stages of a pipeline, alone and with data parallelism.
+    for ranks in 2 4; do
+        $kind $ranks "$tutti" verify gpt.yaml mesh.pipe=2 model.layers=2 accumulate=3 \
+            zero=1 precision=fp64 >out 2>&1 || fail "$kind: stages: $(cat out)"
+        [ "$(tail -n 1 out)" = 'the same' ] || fail "$kind: stages: $(cat out)"
+        $kind $ranks "$tutti" train gpt.yaml mesh.pipe=2 model.layers=2 accumulate=3 \
+            run="$kind-$ranks" >out 2>&1 || fail "$kind: stages: $(cat out)"
+    done
+
     # A rank with other settings is named, by one sentence.
     $kind 2 sh -c '
         rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
