@@ -126,10 +126,11 @@ TEST_SLOW(stages_send_the_gradient_of_a_loss_in_pieces_at_once, 120)
 {
     const family *f = family_named("llama");
     const layout cut = {2,
-                        {"mesh.pipe=2", "pipe.chunks=2", "loss.chunks=2",
-                         "pipe.cut=layers.1,layers.2,lm_head", NULL}};
+                        {"mesh.pipe=2", "pipe.chunks=3", "loss.chunks=2",
+                         "pipe.cut=layers.1,layers.2,layers.3,norm,lm_head",
+                         NULL}};
     const char *const more[] = {"precision=fp64", "batch=4", "accumulate=2",
-                                "model.layers=3", NULL};
+                                "model.layers=4", NULL};
     crew_run *one = crew_train(f, more, 1, STEPS);
     check_layout(f, &cut, more, one);
     crew_free(one);
