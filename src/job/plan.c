@@ -268,24 +268,6 @@ void tt__planned_free(tt__planned *p)
     *p = (tt__planned){0};
 }
 
-// Plans this rank again, with collectives strictly one after another.
-static tt_status plan_in_order(tt_job *job, tt__planned *p)
-{
-    bool alike = true;
-    tt_plan_destroy(p->plan);
-    p->plan = NULL;
-    job->in_order = true;
-    const tt_status status =
-        tt__planned_lower(job, p, job->peers.rank, &p->plan);
-    const tt_status asked =
-        tt__plans_alike(job, status == TT_OK ? p : NULL, &alike);
-    TT_TRY(status);
-    TT_TRY(asked);
-    return alike ? TT_OK
-                 : tt_fail(TT_ERR_STATE, "ranks of one stage have another "
-                                         "order of collectives");
-}
-
 // Ranks with parts of other shapes may plan their collectives in another order,
 // which would deadlock. Then all ranks plan again, with collectives strictly one
 // after another. A rank whose plan has failed takes part in the comparison too: the
@@ -297,8 +279,12 @@ static tt_status make_alike(tt_job *job, tt_status status, tt__planned *p)
         tt__plans_alike(job, status == TT_OK ? p : NULL, &alike);
     if (status != TT_OK)
         return status;
-    if (asked == TT_OK && !alike)
-        status = plan_in_order(job, p);
+    if (asked == TT_OK && !alike) {
+        tt_plan_destroy(p->plan);
+        p->plan = NULL;
+        job->in_order = true;
+        status = tt__planned_lower(job, p, job->peers.rank, &p->plan);
+    }
     status = status == TT_OK ? asked : status;
     if (status != TT_OK)
         tt__planned_free(p);
