@@ -149,7 +149,7 @@ TEST(groups_are_a_part_of_all)
         "%4 = optim 'r' f32 [n:20] {S(n)} const 0\n"
         "%5 = optim 's' f32 [n:1000] {S(n)} const 0\n"
         "%6 = reload(%2) update 0 'p' f32 [n:20] {S(n)}\n"
-        "%7 = reload(%3) update 0 'q' f32 [n:20] {S(n)}\n"
+        "%7 = reload(%3) update 1 'q' f32 [n:20] {S(n)}\n"
         "%8 = reload(%4) update 0 'r' f32 [n:20] {S(n)}\n"
         "%9 = reload(%5) update 0 's' f32 [n:1000] {S(n)}\n"
         "%10 = add(%6 %0) update 0 'p' f32 [n:20] {S(n)}\n"

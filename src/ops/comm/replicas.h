@@ -26,14 +26,15 @@ tt_val tt_stack(tt_builder *b, tt_val x, const char *dims);
 tt_val tt_replica_seed(tt_builder *b, tt_val seed,
                        const tt_replica_seed_params *params);
 
-// Seed i of those that are made of one seed and a salt.
+// Seed i of those that are made of one seed and a salt: 52 bits, which every number type
+// that a scalar may pass through can hold.
 static inline int64_t tt_replica_seed_of(int64_t seed, int64_t salt, int64_t i)
 {
     uint64_t h = (uint64_t)seed + 0x9e3779b97f4a7c15u * (uint64_t)(i + 1);
     h ^= (uint64_t)salt * 0xbf58476d1ce4e5b9u;
     h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
     h = (h ^ h >> 27) * 0x94d049bb133111ebu;
-    return (int64_t)(h ^ h >> 31);
+    return (int64_t)((h ^ h >> 31) >> 12);
 }
 
 #endif
