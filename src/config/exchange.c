@@ -29,7 +29,7 @@ static const tt_opt coding[] = {
     {"replicas", "0",
      "replicas that send codes; any number of ranks along data that divides it "
      "carries them; 0: as many as ranks",
-     TT_OPT_I64, AT(replicas), NULL, 0, 65536},
+     TT_OPT_I64, AT(replicas), NULL, 0, 65535},
     {0},
 };
 

@@ -101,6 +101,24 @@ static tt_status check_codec(const tt_job *job)
     return is_dgc ? check_dgc(job) : TT_OK;
 }
 
+// Sums of 16-bit codes are rounded after each pair, so their order counts: in pairs over
+// a rank's own replicas, then over ranks.
+static tt_status check_pairs(const tt_job *job)
+{
+    const tt_codec_def *codec = tt_exchange_codec(&job->exchange);
+    const int64_t own = job->exchange.replicas / job->grid.size[TT_AXIS_DATA];
+    if (strcmp(codec->name, "fp16") != 0 && strcmp(codec->name, "bf16") != 0)
+        return TT_OK;
+    if ((own & (own - 1)) != 0)
+        return tt_fail(
+            TT_ERR_ARG,
+            "exchange.codec=%s: sums of 16 bits are taken in pairs, "
+            "and a rank has %lld replicas, which is no power of two; "
+            "-n %lld has one each",
+            codec->name, (long long)own, (long long)job->exchange.replicas);
+    return TT_OK;
+}
+
 tt_status tt__job_codes_check(tt_job *job)
 {
     if (!tt_exchange_is_coded(&job->exchange))
@@ -109,5 +127,6 @@ tt_status tt__job_codes_check(tt_job *job)
         job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
     TT_TRY(check_codec(job));
     TT_TRY(check_replicas(job));
+    TT_TRY(check_pairs(job));
     return check_exact(job);
 }

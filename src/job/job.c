@@ -60,13 +60,20 @@ void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
     *n_out = x.shape.factor[0].size;
 }
 
-// ---- buffers: forward passes change them before the guard can decide ----
+// ---- what a step changes before the guard can decide, or without asking it ----
+
+// Buffers change in the forward pass; residuals and other states of a codec where it
+// encodes.
+static bool is_unguarded(const tt_tensor *t)
+{
+    return t->role == TT_TENSOR_BUFFER || strstr(t->name, ".codec.") != NULL;
+}
 
 static tt_status keep_buffers(const tt_job *job, bool is_back)
 {
     for (int64_t i = 0; job->guard && i < job->tensors.n; i++) {
         const tt_tensor *t = &job->tensors.v[i];
-        if (t->role == TT_TENSOR_BUFFER && tt_tensor_is_here(job->exec, t))
+        if (is_unguarded(t) && tt_tensor_is_here(job->exec, t))
             TT_TRY(is_back ? tt_exec_restore_value(job->exec, t->val)
                            : tt_exec_save_value(job->exec, t->val));
     }

@@ -120,11 +120,37 @@ static tt_status check_kind(const tt_pipe *p)
     return TT_OK;
 }
 
+// Data come micro-batch after micro-batch, and sums are taken in their order, so that
+// they are those of one rank.
+static tt_status check_ascends(const tt_pipe *p, int32_t rank)
+{
+    const tt_pipe_rank *rows = &p->rank[rank];
+    for (int32_t i = 0; i < rows->n; i++)
+        for (int32_t k = i - 1; k >= 0; k--) {
+            const tt_pipe_row *a = &rows->row[k], *b = &rows->row[i];
+            if (a->phase != b->phase || a->chunk != b->chunk)
+                continue;
+            if (a->micro > b->micro)
+                return tt_fail(
+                    TT_ERR_ARG,
+                    "row %d of rank %d is %s of chunk %d and "
+                    "micro-batch %d, after that of %d; micro-batches "
+                    "must come in their order",
+                    i, rank, tt_pipe_phase_name(b->phase), b->chunk, b->micro,
+                    a->micro);
+            break; // the one before it was compared already
+        }
+    return TT_OK;
+}
+
 static tt_status check(const tt_job *job, const tt_pipe *p, int64_t accumulate)
 {
     TT_TRY(check_kind(p));
     TT_TRY(check_shape(job, p, accumulate));
-    return tt_pipe_check(p, 0);
+    TT_TRY(tt_pipe_check(p, 0));
+    for (int32_t r = 0; r < p->n_ranks; r++)
+        TT_TRY(check_ascends(p, r));
+    return TT_OK;
 }
 
 tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,

@@ -484,5 +484,5 @@ const tt_pass_def tt_pass_exchange = {
     .doc = "Send codes of gradients instead of gradients.",
     .params_bytes = sizeof(tt_exchange_params),
     .apply = apply,
-    .tested_by = "tests/job/test_exchange.c",
+    .tested_by = "tests/train/test_exchange.c",
 };

@@ -227,14 +227,15 @@ static int32_t find_named(const chain *c, int32_t from, const char *name)
     char layer[LAYER_BYTES];
     const char *plus = strchr(name, '+');
     int64_t later = 0;
-    for (const char *p = plus; p != NULL && *++p != '\0';) {
+    for (const char *p = plus == NULL ? "" : plus + 1; *p != '\0'; p++) {
         if (*p < '0' || *p > '9' || later > c->n)
             return c->n;
         later = 10 * later + (*p - '0');
     }
-    (void)snprintf(layer, sizeof layer, "%.*s",
-                   (int)(plus != NULL ? plus - name : (ptrdiff_t)strlen(name)),
-                   name);
+    const size_t length = plus != NULL ? (size_t)(plus - name) : strlen(name);
+    if (length >= sizeof layer)
+        return c->n; // no layer has so long a name
+    (void)snprintf(layer, sizeof layer, "%.*s", (int)length, name);
     for (int32_t n = 0; n + later < c->n; n++)
         if (n + later >= from && begins(c->g, n, layer))
             return n + (int32_t)later;

@@ -9,6 +9,12 @@ static bool is_alive(const tt_buffer *b, int32_t step)
            b->first <= step && step <= b->last;
 }
 
+// A buffer of a slot is there once for each micro-batch in flight.
+static int64_t bytes_of(const tt_plan *plan, const tt_buffer *b)
+{
+    return b->class_ == TT_SLOT ? plan->n_slots * b->bytes : b->bytes;
+}
+
 // Bytes alive at each step, of all buffers that are not persistent: differences
 // first, then their running sums.
 static void count_alive(const tt_plan *plan, int64_t *alive)
@@ -17,8 +23,8 @@ static void count_alive(const tt_plan *plan, int64_t *alive)
         const tt_buffer *b = &plan->buffer[i];
         if (b->class_ == TT_PERSISTENT || b->first < 0 || b->on_host)
             continue;
-        alive[b->first] += b->bytes;
-        alive[b->last + 1] -= b->bytes;
+        alive[b->first] += bytes_of(plan, b);
+        alive[b->last + 1] -= bytes_of(plan, b);
     }
     for (int32_t s = 1; s < plan->n_steps; s++)
         alive[s] += alive[s - 1];
@@ -40,7 +46,7 @@ tt_status tt__memory_sum(tt__lower *l)
         const tt_buffer *b = &plan->buffer[i];
         if ((b->class_ == TT_PERSISTENT && !b->on_host) ||
             is_alive(b, peak_step))
-            plan->bytes_by_use[b->use] += b->bytes;
+            plan->bytes_by_use[b->use] += bytes_of(plan, b);
     }
     return TT_OK;
 }

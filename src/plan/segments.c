@@ -162,18 +162,42 @@ static tt_status add_rows(tt__lower *l)
     return assign_slots(l);
 }
 
-static void mark_ends(tt_plan *plan)
+// One pass over the rows: `last` has the last row of each segment so far, `micro` that
+// of each micro-batch; -1: none.
+static tt_status mark_ends(tt__lower *l)
 {
+    tt_plan *plan = l->plan;
+    int32_t *last =
+        tt_arena_alloc(l->arena, plan->n_segments * (int64_t)sizeof(*last));
+    int32_t *micro =
+        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*micro));
+    if (last == NULL || micro == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        last[s] = -1;
+    for (int32_t m = 0; m < plan->n_micro; m++)
+        micro[m] = -1;
     for (int32_t i = 0; i < plan->n_order; i++) {
         tt_order *order = &plan->order[i];
-        order->is_first = order->is_last = order->is_new = true;
-        for (int32_t k = 0; k < i; k++) {
-            if (plan->order[k].segment == order->segment)
-                order->is_first = plan->order[k].is_last = false;
-            if (plan->order[k].micro == order->micro)
-                order->is_new = false;
-        }
+        const int32_t before = last[order->segment];
+        const int32_t same = micro[order->micro];
+        if (same >= 0 && plan->order[same].segment > order->segment)
+            return tt_fail(TT_ERR_ARG,
+                           "row %d of rank %d: micro-batch %d comes to %s "
+                           "after %s, and memory is planned for the other "
+                           "order; let all weight gradients follow the input "
+                           "gradients",
+                           i, plan->rank, order->micro,
+                           plan->segment[order->segment].name,
+                           plan->segment[plan->order[same].segment].name);
+        order->is_first = before < 0;
+        order->is_last = true;
+        order->is_new = same < 0;
+        if (before >= 0)
+            plan->order[before].is_last = false;
+        last[order->segment] = micro[order->micro] = i;
     }
+    return TT_OK;
 }
 
 // The update comes last.
@@ -193,8 +217,7 @@ static tt_status add_order(tt__lower *l)
         if (plan->segment[s].phase == TT_UPDATE)
             plan->order[plan->n_order++] =
                 (tt_order){.segment = s, .micro = plan->n_micro - 1};
-    mark_ends(plan);
-    return TT_OK;
+    return mark_ends(l);
 }
 
 tt_status tt__segments_make(tt__lower *l)

@@ -56,7 +56,7 @@ static tt_status fold_at(tt_comm *comm, const tt_coll_call *call, int32_t root,
                          void *to)
 {
     tt__coll_pairs pairs;
-    char few[TT__PAIRS_BYTES];
+    char few[TT__PAIRS_BYTES] = {0};
     const void *own = call->in;
     if (!is_me(call, root))
         return send_to(comm, call, root, call->in, call->count);

@@ -404,8 +404,10 @@ tt_status tt__device_groups_bind(tt_comm_wire *w, tt__wire_plan *plan)
     l->n_bound++;
     plan->is_linked = true;
     const tt_status status = bind(w, plan);
-    if (status != TT_OK)
+    if (status != TT_OK) {
+        plan->is_linked = false;
         tt__device_groups_unbind(w, plan->device);
+    }
     return status;
 }
 

@@ -2,6 +2,8 @@
 # sentence that names what would do.
 # deadline: 120
 set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 
 # refused COMMAND WANT SETTINGS... - exit status 2 and one line with that text.
 refused() {
@@ -106,6 +108,17 @@ accepted examples/lstm-tiny.yaml model.layers=9 mesh.pipe=8
 # layers; what is computed again for the later one is there in its backward pass.
 accepted examples/lenet-tiny.yaml mesh.pipe=3 pipe.chunks=3 recompute=selective batch=3
 accepted $gpt mesh.pipe=2 pipe.schedule=gpipe
+printf '%s\n' 'schedule hand' 'ranks 2' 'chunks 2' 'micro 2' fill 'rank 0' 'F0.1 F0.0 B0.1 B0.0 U0.1' \
+    'rank 1' 'F1.1 B1.1 F1.0 B1.0 U1.1' >"$folder/back"
+refused plan 'row 1 of rank 0 is forward of chunk 0 and micro-batch 0, after that of 1; micro-batches must come in their order' \
+    $gpt mesh.pipe=2 accumulate=2 "pipe.schedule=$folder/back"
+printf '%s\n' 'schedule hand' 'ranks 2' 'chunks 4' 'micro 1' fill \
+    'rank 0' 'F0.0 F2.0 I2.0 W2.0 I0.0 W0.0 U0.0 U2.0' \
+    'rank 1' 'F1.0 F3.0 I3.0 W3.0 I1.0 W1.0 U1.0 U3.0' >"$folder/apart"
+refused plan 'micro-batch 0 comes to backward.0 after weight_grad.2' \
+    $gpt mesh.pipe=2 pipe.chunks=2 accumulate=1 "pipe.schedule=$folder/apart"
+refused verify 'sums of 16 bits are taken in pairs, and a rank has 3 replicas' \
+    $gpt exchange.codec=fp16 exchange.replicas=6 batch=12 -n 2
 accepted $gpt mesh.pipe=1 mesh.order=pipe,data,tensor
 refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1 or 2 ranks' \
     $gpt mesh.tensor=2

@@ -347,6 +347,7 @@ static void vote(const tt_simd_code_vote *a)
 #pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
     for (int64_t b = 0; b < blocks; b++) {
         int32_t votes[MOST];
+        votes[0] = 0;
         const int64_t n = min_i64(a->block, a->n - b * a->block);
         float sum = 0, *y = a->y + b * a->block;
         for (int64_t p = 0; p < a->peers; p++) {
