@@ -167,7 +167,7 @@ tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
                                      : make_named(job, name, accumulate, &p);
     if (status != TT_OK && tt_pipe_find(name) == NULL)
         return status;
-    if (status == TT_OK)
+    if (p != NULL)
         status = check(job, p, accumulate);
     if (status != TT_OK) {
         tt_pipe_destroy(p);

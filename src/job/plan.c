@@ -90,7 +90,7 @@ static bool is_trained(const tt_graph *graph)
 static tt_status add_partition(const tt_job *job, int64_t zero,
                                const tt_graph *graph, tt_chain *chain)
 {
-    tt_partition_params params;
+    tt_partition_params params = {0};
     const int64_t micro =
         tt_shape_dim(&graph->value[tt_graph_find(graph, "x").id].type.shape, 0);
     const int64_t replicas =

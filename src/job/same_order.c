@@ -52,7 +52,8 @@ static tt_status ask_others(const tt_job *job, const tt_plan *plan,
         most[i] = INT64_MIN;
     if (plan != NULL) {
         const int64_t hash = (int64_t)(tt_plan_flights_hash(plan) >> 1);
-        int64_t *own = &most[2 * stage_of(plan->graph, plan->rank)];
+        const int64_t stage = stage_of(plan->graph, plan->rank);
+        int64_t *own = &most[2 * stage];
         own[0] = hash;
         own[1] = -hash;
     }

@@ -44,7 +44,7 @@ TEST(a_chain_has_one_order)
     tt_arena *arena = tt_arena_create();
     tt_job *job = plan(arena);
     const int full = 2;
-    tt_partition_params cut;
+    tt_partition_params cut = {0};
     CHECK_OK(tt_opt_defaults(tt_pass_partition.options, &cut, arena));
     cut.mesh = "data:2";
     cut.layout = "batch:data";
@@ -82,7 +82,7 @@ TEST(a_chain_that_fails_leaves_the_last_good_graph)
 {
     tt_arena *arena = tt_arena_create();
     tt_job *job = plan(arena);
-    tt_partition_params bad;
+    tt_partition_params bad = {0};
     tt_chain chain = {0};
     CHECK_OK(tt_opt_defaults(tt_pass_partition.options, &bad, arena));
     bad.mesh = "data:2";
