@@ -95,11 +95,6 @@ tt_status tt_codec_decode(tt_builder *b, tt_coding *c, const tt_val *joined,
     return b->status;
 }
 
-tt_val tt__codec_left(tt_builder *b, tt_val e, tt_val sent)
-{
-    return tt_add(b, e, tt_scale(b, sent, -1));
-}
-
 // ---- size ----------------------------------------------------------------
 
 static tt_status make_states(tt_builder *b, tt_coding *c, const tt_type *x)

@@ -115,8 +115,4 @@ tt_status tt_codec_decode(tt_builder *b, tt_coding *c, const tt_val *joined,
 tt_status tt_codec_bytes(const tt_codec_def *def, const void *params,
                          const tt_type *x, int64_t peers, int64_t *bytes_out);
 
-// What this replica still owes, for codecs whose operators do not do it themselves:
-// e - sent.
-tt_val tt__codec_left(tt_builder *b, tt_val e, tt_val sent);
-
 #endif

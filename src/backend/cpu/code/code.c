@@ -2,6 +2,7 @@
 // Tensors of other types than f32 are the reference's.
 
 #include "backend/cpu/wrap.h"
+#include "backend/ref/code/packets.h"
 #include "base/rng.h"
 #include "ops/codec/codes.h"
 #include "ops/ops.h"
@@ -20,15 +21,6 @@ static bool can_sum(const tt_backend *backend, const tt_site *site)
     return tt__site_has_types(site, "uf", "f");
 }
 
-static uint64_t key_of(const tt_site *site, const tt_args *args)
-{
-    if (!tt_site_has(site, TT_PSEED) || !tt_site_has(site, TT_PSTEP))
-        return 0;
-    return tt_rng_key((uint64_t) * (const int64_t *)args->in[TT_PSEED],
-                      site->origin,
-                      (uint64_t) * (const int64_t *)args->in[TT_PSTEP]);
-}
-
 static tt_status encode(const tt_site *site, const tt_args *args,
                         void (*run)(const tt_simd_code_args *a))
 {
@@ -45,7 +37,7 @@ static tt_status encode(const tt_site *site, const tt_args *args,
     const tt_simd_code_args a = {
         .n = n,
         .block = p->block,
-        .key = key_of(site, args),
+        .key = tt__packet_key(site, args),
         .threshold = (float)p->threshold,
         .x = args->in[TT_PX],
         .residual = has_residual ? args->in[TT_PRESIDUAL] : NULL,

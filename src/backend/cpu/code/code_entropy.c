@@ -1,6 +1,7 @@
 // code_entropy - kernels of codecs whose codes have a length that depends on the numbers.
 
 #include "backend/cpu/wrap.h"
+#include "backend/ref/code/packets.h"
 #include "base/rng.h"
 #include "ops/codec/entropy.h"
 #include "ops/ops.h"
@@ -19,15 +20,6 @@ static bool can_sum(const tt_backend *backend, const tt_site *site)
     return tt__site_has_types(site, "uf", "f");
 }
 
-static uint64_t key_of(const tt_site *site, const tt_args *args)
-{
-    if (!tt_site_has(site, TT_PSEED) || !tt_site_has(site, TT_PSTEP))
-        return 0;
-    return tt_rng_key((uint64_t) * (const int64_t *)args->in[TT_PSEED],
-                      site->origin,
-                      (uint64_t) * (const int64_t *)args->in[TT_PSTEP]);
-}
-
 static tt_status encode(const tt_site *site, const tt_args *args,
                         int64_t (*run)(const tt_simd_code_args *a))
 {
@@ -42,7 +34,7 @@ static tt_status encode(const tt_site *site, const tt_args *args,
     const tt_simd_code_args a = {
         .n = about.n,
         .block = p->block,
-        .key = key_of(site, args),
+        .key = tt__packet_key(site, args),
         .sparsity = (float)p->sparsity,
         .shrink = form->kind == TT_PACKET_QSGD ? tt_qsgd_shrink(p) : 1,
         .levels = (int)p->levels,

@@ -82,7 +82,7 @@ static void describe(const tt__ref_code *code, const tt_site *site, int64_t n,
         .capacity = capacity};
 }
 
-static uint64_t key_of(const tt_site *site, const tt_args *args)
+uint64_t tt__packet_key(const tt_site *site, const tt_args *args)
 {
     if (!tt_site_has(site, TT_PSEED) || !tt_site_has(site, TT_PSTEP))
         return 0;
@@ -104,7 +104,7 @@ tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
                              .n = n,
                              .capacity = tt_operand_count(&site->out[0]) -
                                          TT_PACKET_HEADER,
-                             .key = key_of(site, args),
+                             .key = tt__packet_key(site, args),
                              .is_wide = x->dtype == TT_F64,
                              .has_residual = tt_site_has(site, TT_PRESIDUAL),
                              .e = e,

@@ -62,4 +62,8 @@ typedef struct tt__ref_pick {
 } tt__ref_pick;
 int64_t tt__ref_largest(const tt__ref_pick *pick, uint32_t *place, void *room);
 
+// The key of a code's random numbers: of the run's seed, the tensor and the step. 0: the
+// site has none.
+uint64_t tt__packet_key(const tt_site *site, const tt_args *args);
+
 #endif
