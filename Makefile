@@ -66,7 +66,8 @@ ISA_ONLY   := -DTT_ISA_BASE_ONLY
 endif
 
 SIMD_OBJS := $(foreach i,$(ISAS),$(SIMD_SRCS:%.c=$(B)/obj/%.$i.o))
-LIB_OBJS  := $(LIB_SRCS:%.c=$(B)/obj/%.o) $(SIMD_OBJS)
+LIB_OBJS  := $(LIB_SRCS:%.c=$(B)/obj/%.o) $(SIMD_OBJS) $(B)/obj/systems.o
+SYSTEMS   := $(sort $(wildcard systems/*.yaml))
 CLI_OBJS  := $(CLI_SRCS:%.c=$(B)/obj/%.o)
 TEST_OBJS := $(TEST_SRCS:%.c=$(B)/obj/%.o)
 
@@ -121,8 +122,9 @@ stamp = $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$2)' >$1.new; \
 ifeq ($(filter clean help format setup%,$(MAKECMDGOALS)),)
 $(call stamp,$(B)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))
 $(call stamp,$(B)/files,$(SRCS) $(TEST_SRCS))
+$(call stamp,$(B)/system-files,$(SYSTEMS))
 endif
-$(B)/flags $(B)/files: # after `make clean all`
+$(B)/flags $(B)/files $(B)/system-files: # after `make clean all`
 	@mkdir -p $(B)
 	@touch $@
 
@@ -262,6 +264,14 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@echo "  cc    $<"
 	@$(COMPILE) $(FP)
 
+# Files of systems are part of the program.
+$(B)/systems.c: $(SYSTEMS) $(B)/system-files tools/embed
+	@tools/embed $(SYSTEMS) >$@
+$(B)/obj/systems.o: $(B)/systems.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	@$(COMPILE) $(FP)
+
 define simd_rule
 $(B)/obj/%.$1.o: %.c $(B)/flags
 	@mkdir -p $$(@D)
@@ -351,7 +361,7 @@ cross: ## build for aarch64 with Debian's cross compiler and run short laws in q
 
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
-	@KILLS=200 FAULTS=100 LAYOUTS=150 $(RUN_TESTS) --all
+	@KILLS=200 FAULTS=100 LAYOUTS=150 SYSTEMS=all COMPAT=60 $(RUN_TESTS) --all
 	+$(if $(T)$(SAN),,@$(SUBMAKE) cross)
 	+$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
 	$(if $(T)$(SAN),,@tools/mutate)
@@ -409,6 +419,11 @@ docs: all ## write docs/settings.md from the program's tables
 	@python3 tools/settings_page.py $(B)/tutti >$(B)/settings.md
 	@cp $(B)/settings.md docs/settings.md
 
+.PHONY: compat
+compat: all ## write docs/compatibility.md by verifying pairs of settings (minutes)
+	@TUTTI=$(B)/tutti tools/compat >$(B)/compatibility.md
+	@cp $(B)/compatibility.md docs/compatibility.md
+
 .PHONY: bench
 bench: all ## measure against the machine's limits and against PyTorch
 	@bench/run
@@ -450,6 +465,7 @@ INCDIR := $(DESTDIR)$(PREFIX)/include/tutti
 BINDIR := $(DESTDIR)$(PREFIX)/bin
 MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+SYSDIR := $(DESTDIR)$(PREFIX)/share/tutti/systems
 ZSHDIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 SONAME := libtutti.so.$(SOMAJOR)
@@ -460,7 +476,7 @@ $(B)/%.1: docs/%.1.scd
 .PHONY: install uninstall
 install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
 	install -d $(LIBDIR)/pkgconfig $(INCDIR) $(BINDIR) $(MANDIR) \
-		$(BASHDIR) $(ZSHDIR) $(FISHDIR)
+		$(BASHDIR) $(ZSHDIR) $(FISHDIR) $(SYSDIR)
 	install -m 644 $(B)/libtutti.a $(LIBDIR)/
 	install -m 755 $(B)/$(SONAME) $(LIBDIR)/libtutti.so.$(VERSION)
 	ln -sf libtutti.so.$(VERSION) $(LIBDIR)/$(SONAME)
@@ -469,6 +485,7 @@ install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
 	install -m 755 $(B)/tutti $(BINDIR)/
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(LIBDIR)/)
 	install -m 644 $(B)/tutti.1 $(MANDIR)/
+	install -m 644 $(SYSTEMS) $(SYSDIR)/
 	$(B)/tutti completion bash >$(BASHDIR)/tutti
 	$(B)/tutti completion zsh >$(ZSHDIR)/_tutti
 	$(B)/tutti completion fish >$(FISHDIR)/tutti.fish
@@ -485,7 +502,8 @@ uninstall: ## remove what install wrote
 		$(INCDIR)/tutti.h $(MPIS:%=$(LIBDIR)/libtutti-mpi-%.so) \
 		$(LIBDIR)/libtutti-cuda.so \
 		$(BASHDIR)/tutti $(ZSHDIR)/_tutti $(FISHDIR)/tutti.fish
-	rmdir $(INCDIR) 2>/dev/null || true
+	rm -f $(patsubst systems/%,$(SYSDIR)/%,$(SYSTEMS))
+	rmdir $(INCDIR) $(SYSDIR) $(DESTDIR)$(PREFIX)/share/tutti 2>/dev/null || true
 
 .PHONY: clean help
 clean: ## remove build/

@@ -79,6 +79,8 @@ static tt_status open_run(tutti_session *session, bool is_fresh,
     const char *aside = NULL;
     tt_status status = find_folder(session, folder_out);
     if (status == TT_OK)
+        status = tt__api_apply_system(session);
+    if (status == TT_OK)
         status = tt_session_open_peers(&session->settings, NULL, true,
                                        session->peers, trained_out);
     TT_TRY(tt_peers_agree(peers, "opening", status));

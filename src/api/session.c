@@ -11,6 +11,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "ranks/ranks.h"
 #include "session/meet.h"
+#include "system/system.h"
 
 tutti_status tutti_create(tutti_session **session_out)
 {
@@ -43,6 +44,12 @@ tt_status tt__api_need_unplanned(const tutti_session *session)
                ? TT_OK
                : tt_fail(TT_ERR_STATE,
                          "settings cannot change once a model is planned");
+}
+
+tt_status tt__api_apply_system(tutti_session *session)
+{
+    const int64_t n = session->peers != NULL ? session->peers->size : 1;
+    return tt_system_apply(&session->settings, n, session->arena);
 }
 
 tutti_status tutti_set(tutti_session *session, const char *key,
@@ -128,6 +135,7 @@ static tt_status plan(tutti_session *session)
         return TT_OK;
     for (int64_t i = 0; i < session->settings.n; i++)
         session->settings.v[i].used = false;
+    TT_TRY(tt__api_apply_system(session));
     TT_TRY(tt_job_configure_peers(&session->settings, NULL, session->peers,
                                   &session->job));
     tt_status status = tt_job_plan(session->job);

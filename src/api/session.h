@@ -67,6 +67,9 @@ tt_status tt__api_describe(tutti_session *session);
 // Fails once the session is planned: settings may not change any more.
 tt_status tt__api_need_unplanned(const tutti_session *session);
 
+// Puts in the settings of the key "system", if it is set, for the ranks of the session.
+tt_status tt__api_apply_system(tutti_session *session);
+
 // Fails until the session is built: before that there is no memory to read or write.
 tt_status tt__api_need_build(const tutti_session *session);
 

@@ -81,6 +81,7 @@ static tt_status step(tutti_session *session, tutti_feed_fn *feed, void *user,
     TT_TRY(make_room(plan, "x", &session->x, &session->whole_x));
     TT_TRY(make_room(plan, "y", &session->y, &session->whole_y));
     tt__api_touch(session);
+    session->job->wants_model = true;
     TT_TRY(tt_job_step(session->job, feed_one, &f, &result));
     session->count = result.count;
     *result_out = (tutti_result){.loss = result.loss,

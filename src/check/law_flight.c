@@ -16,7 +16,8 @@
 #include "check/rank_threads.h"
 #include "check/small.h"
 #include "exec/wire/wire.h"
-#include "pass/pass.h"
+#include "pass/chain.h"
+#include "pass/copies.h"
 #include "pipe/pipe.h"
 
 #include <math.h>
@@ -191,6 +192,12 @@ static tt_status compare_all(subject *s, const runner *run)
     return TT_OK;
 }
 
+// Whether the schedule has two copies of the model.
+static bool is_twice(const config *c)
+{
+    return c->schedule != NULL && tt_pipe_find(c->schedule)->n_copies > 1;
+}
+
 // A stage's rows of a schedule.
 static int32_t take_rows(const tt_pipe *pipe, int32_t stage, tt_lower_row *row)
 {
@@ -203,7 +210,10 @@ static int32_t take_rows(const tt_pipe *pipe, int32_t stage, tt_lower_row *row)
     for (int32_t i = 0; i < rank->n; i++)
         if (rank->row[i].phase != TT_PIPE_UPDATE)
             row[n++] = (tt_lower_row){phase[rank->row[i].phase],
-                                      rank->row[i].chunk, rank->row[i].micro};
+                                      tt_mesh_copy_stage(pipe->n_chunks,
+                                                         rank->row[i].copy,
+                                                         rank->row[i].chunk),
+                                      rank->row[i].micro};
     return n;
 }
 
@@ -222,6 +232,7 @@ static tt_status schedule(const subject *s, tt_lower_options *lower,
     const int stage = tt_mesh_coord(mesh, lower->rank, tt_mesh_pipe(mesh));
     lower->row = row;
     lower->n_rows = take_rows(pipe, stage, row);
+    lower->bound = pipe->bound;
     lower->split_weight_grad = strncmp(c->schedule, "zb", 2) == 0;
     tt_pipe_destroy(pipe);
     return TT_OK;
@@ -241,13 +252,27 @@ static tt_status run_rank(tt_comm *comm, void *user)
     runner run = {.device = s->device};
     TT_TRY(schedule(s, &lower, row));
     TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
-    tt_comm_wire_by_devices(
-        wire, tt_rank_threads_have_devices(s->device, comm->size));
+    // Messages of two copies cross: by links each would wait for its peer's.
+    tt_comm_wire_by_devices(wire, !is_twice(c) && tt_rank_threads_have_devices(
+                                                      s->device, comm->size));
     tt_status status = run_steps(&run, s->parts, &lower, tt_comm_wire_of(wire));
     if (status == TT_OK)
         status = compare_all(s, &run);
     runner_fini(&run);
     tt_comm_wire_close(wire);
+    return status;
+}
+
+// The model twice, where the schedule has two copies.
+static tt_status double_up(const config *c, tt_graph **graph)
+{
+    tt_chain chain = {0};
+    if (!is_twice(c))
+        return TT_OK;
+    tt_chain_add(&chain, &tt_pass_copies, &(tt_copies_params){c->n_chunks});
+    const tt_status status = tt_chain_apply(&chain, graph);
+    if (status != TT_OK)
+        tt_graph_destroy(*graph);
     return status;
 }
 
@@ -273,6 +298,7 @@ static tt_status split(subject *s)
                                .master = TT_F64,
                                .cut = {.n_chunks = c->n_chunks}},
             TT_SMALL_BATCH / c->n_micro, &staged));
+    TT_TRY(double_up(c, &staged));
     const tt_graph *whole = staged != NULL ? staged : s->whole;
     tt_arena *arena = tt_arena_create();
     void *params = arena ? tt_arena_alloc(arena, def->params_bytes) : NULL;
@@ -360,6 +386,14 @@ static tt_status check(tt_law_report *r, const tt_small *small,
         {"3", 0, 2, 1, 2, 3, 3, TT_ORDER_FIFO, "1f1b"},
         {"0", 0, 1, 1, 4, 3, 3, TT_ORDER_FIFO, "zb-h1"},
         {"0", 0, 1, 1, 4, 3, 3, TT_ORDER_FIFO, "1f1b"},
+        {"0", 0, 1, 1, 4, 2, 2, TT_ORDER_FIFO, "message-driven"},
+        {"1", 0, 2, 1, 2, 2, 2, TT_ORDER_FIFO, "message-driven"},
+        {"0", 0, 1, 1, 4, 3, 3, TT_ORDER_FIFO, "message-driven"},
+        {"0", 0, 1, 1, 4, 2, 2, TT_ORDER_FIFO, "gems"},
+        {"0", 0, 1, 1, 4, 2, 2, TT_ORDER_FIFO, "chimera"},
+        {"1", 0, 2, 1, 2, 2, 2, TT_ORDER_FIFO, "chimera"},
+        {"3", 0, 2, 1, 2, 2, 2, TT_ORDER_FIFO, "gems"},
+        {"0", 0, 1, 1, 4, 4, 4, TT_ORDER_FIFO, "chimera"},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = small->index;

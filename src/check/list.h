@@ -5,6 +5,7 @@ TT_LAW(kernel)      // every kernel = ref
 TT_LAW(lower)       // lowered = interpreted
 TT_LAW(shard)       // sharded then joined = whole
 TT_LAW(codec)       // sizes, residuals, means and refusals of codecs
+TT_LAW(policy)      // replicas come together at the rate that a policy promises
 TT_LAW(model)       // gradients of models = finite differences
 TT_LAW(pass)        // passes change nothing
 TT_LAW(train)       // lowered models learn; micro-batches add up

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
+#include "policy/policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,14 +49,19 @@ static tt_status check_only(const char *only)
     const tt_codec_def *const *codecs = tt_codec_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(codecs[i]->name, only) != NULL;
+    const tt_policy_def *const *policies = tt_policy_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(policies[i]->name, only) != NULL;
     const tt_comm_def *const *transports = tt_comm_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(transports[i]->name, only) != NULL;
-    return found ? TT_OK
-                 : tt_fail(TT_ERR_ARG,
-                           "only=%s matches no operator, model, pass, codec, "
-                           "transport or collective",
-                           only);
+    return found
+               ? TT_OK
+               : tt_fail(
+                     TT_ERR_ARG,
+                     "only=%s matches no operator, model, pass, codec, policy, "
+                     "transport or collective",
+                     only);
 }
 
 // `device` must be a backend that works here.

@@ -7,6 +7,7 @@
 #include "data/source/source.h"
 #include "model/model.h"
 #include "ops/optim/optim.h"
+#include "system/system.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,9 @@ typedef struct words {
 } words;
 
 static const char *const kinds[] = {
-    "models",   "ops",  "optimisers",  "settings",   "sources", "passes",
-    "backends", "laws", "collectives", "transports", "commands"};
+    "models",   "ops",      "optimisers", "settings",    "sources",
+    "passes",   "backends", "laws",       "collectives", "transports",
+    "commands", "policies", "codecs",     "schedules",   "systems"};
 
 // Words that a command takes first, besides paths.
 static const struct {
@@ -29,6 +31,7 @@ static const struct {
     {"data", "train-bpe tokenize pack inspect"},
     {"bench", "step op gemm allreduce"},
     {"completion", "bash zsh fish"},
+    {"show", "system"},
 };
 
 static void add_commands(tt_str *out)
@@ -91,6 +94,12 @@ static void add_devices(tt_str *out)
         tt_str_addf(out, "%s%s", i > 0 ? " " : "", all[i]->name);
 }
 
+static void add_systems(tt_str *out)
+{
+    for (int i = 0; i < tt_system_count; i++)
+        tt_str_addf(out, "%s%s", i > 0 ? " " : "", tt_system_files[i].name);
+}
+
 // What may follow "key=": members of a registry, choices, true and false; "":
 // anything.
 static void add_values(const tt_opt *opt, tt_str *out)
@@ -103,6 +112,8 @@ static void add_values(const tt_opt *opt, tt_str *out)
         add_sources(out);
     else if (strcmp(opt->name, "device") == 0)
         add_devices(out);
+    else if (strcmp(opt->name, "system") == 0)
+        add_systems(out);
     else if (opt->type == TT_OPT_CHOICE)
         add_spaced(opt->choices, out);
     else if (opt->type == TT_OPT_BOOL)
@@ -119,6 +130,10 @@ static void add_first(const char *command, tt_str *out)
             tt_str_addf(out, "%s%s", i > 0 ? " " : "", kinds[i]);
     if (strcmp(command, "help") == 0)
         add_commands(out);
+    if (strcmp(command, "show") == 0 || strcmp(command, "compare") == 0) {
+        tt_str_add(out, " ");
+        add_systems(out);
+    }
 }
 
 // Shell functions, the same for bash and zsh: _tutti_words prints what may follow a

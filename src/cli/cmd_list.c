@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "cli/systems/systems.h"
 #include "codec/codec.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/transport.h"
@@ -17,6 +18,7 @@
 #include "ops/optim/optim.h"
 #include "pass/pass.h"
 #include "pipe/pipe.h"
+#include "policy/policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -229,6 +231,16 @@ static tt_status list_codecs(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status list_policies(printer *p, tt_arena *arena)
+{
+    int n = 0;
+    (void)arena;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, all[i]->options);
+    return TT_OK;
+}
+
 static tt_status list_transports(printer *p, tt_arena *arena)
 {
     int n = 0;
@@ -305,13 +317,21 @@ static const struct {
     const char *name;
     tt_status (*run)(printer *p, tt_arena *arena);
 } kinds[] = {
-    {"models", list_models},           {"ops", list_ops},
-    {"optimisers", list_optimisers},   {"settings", list_settings},
-    {"sources", list_sources},         {"passes", list_passes},
-    {"backends", list_backends},       {"laws", list_laws},
-    {"collectives", list_collectives}, {"transports", list_transports},
-    {"codecs", list_codecs},           {"schedules", list_schedules},
+    {"models", list_models},
+    {"ops", list_ops},
+    {"optimisers", list_optimisers},
+    {"settings", list_settings},
+    {"sources", list_sources},
+    {"passes", list_passes},
+    {"backends", list_backends},
+    {"laws", list_laws},
+    {"collectives", list_collectives},
+    {"transports", list_transports},
+    {"policies", list_policies},
+    {"codecs", list_codecs},
+    {"schedules", list_schedules},
     {"commands", list_commands},
+    {"systems", NULL}, // tt_cli_systems_list
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -354,6 +374,11 @@ static tt_status run(tt_cli *cli, int *exit_out)
         k++;
     if (k == N_KINDS)
         return unknown_kind(cli->word[0]);
+    if (kinds[k].run == NULL)
+        return tt_cli_systems_list(cli);
+    if (tt_cli_has(cli, "--where"))
+        return tt_fail(TT_ERR_ARG, "--where is for `tutti list systems`; a "
+                                   "pattern chooses among other kinds");
     tt_json_open(&p.json, NULL, '[');
     tt_status status = kinds[k].run(&p, cli->arena);
     tt_json_close(&p.json, ']');
@@ -370,6 +395,8 @@ static tt_status run(tt_cli *cli, int *exit_out)
 }
 
 static const tt_flag flags[] = {
+    {"--where", "systems: those whose field has the word, as codec=topk",
+     "FIELD=WORD"},
     {"--json", "one JSON array"},
     {0},
 };
@@ -378,8 +405,8 @@ const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
     .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
-             "collectives|transports|codecs|schedules|commands] [PATTERN] "
-             "[--json]",
+             "collectives|transports|policies|codecs|schedules|systems|"
+             "commands] [PATTERN] [--where FIELD=WORD] [--json]",
     .detail = "With PATTERN, those whose name has it: a part of the name, or a "
               "pattern with * and ?.\n`tutti list settings` has every setting "
               "of every model, optimiser and source, `tutti list\nsettings "

@@ -362,5 +362,6 @@ const tt_command_def tt_command_train = {
     .max_words = 1,
     .takes_paths = true,
     .has_ranks = true,
+    .has_system = true,
     .run = run,
 };

@@ -17,8 +17,10 @@ typedef struct options {
 
 static const tt_opt table[] = {
     {"verify.steps", "0",
-     "steps before weights are compared; 0: 1, or 2 in fp64", TT_OPT_I64,
-     offsetof(options, steps), NULL, 0, 1000},
+     "steps before weights are compared; 0: 1, or in fp64 2, and of a pipe "
+     "that "
+     "is not emptied before each update 3 more than stages",
+     TT_OPT_I64, offsetof(options, steps), NULL, 0, 1000},
     {0},
 };
 
@@ -188,5 +190,6 @@ const tt_command_def tt_command_verify = {
         "with the operator and the rank that computed it.",
     .flags = flags,
     .has_ranks = true,
+    .has_system = true,
     .run = run,
 };

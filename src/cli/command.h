@@ -69,6 +69,7 @@ typedef struct tt_command_def {
     const tt_flag *flags; // NULL: none
     int max_words;
     bool takes_paths; // only FILE.yaml is read as settings; a/b stays a word
+    bool has_system;  // `system=NAME` puts in that system's settings
     bool has_ranks;   // under mpirun all ranks run it; else only rank 0 does
     // Sets an exit status, or fails: then main prints the message and exits with 2.
     tt_status (*run)(tt_cli *cli, int *exit_out);

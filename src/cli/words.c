@@ -17,8 +17,10 @@
 #include "cli/launch/team.h"
 #include "config/aliases.h"
 #include "config/keys.h"
+#include "system/system.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool tt_cli_has(const tt_cli *cli, const char *flag)
@@ -209,6 +211,19 @@ static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
     return TT_OK;
 }
 
+// The settings of `system=NAME`, for as many ranks as -n or the launcher says. What is
+// wrong with -n is said by whoever starts ranks.
+static tt_status apply_system(tt_cli *cli)
+{
+    const char *text = tt_cli_value(cli, "-n");
+    tt_world world;
+    int64_t n = text != NULL ? atoll(text) : 0;
+    TT_TRY(tt_cli_world(&world));
+    if (n < 1)
+        n = world.size > 1 ? world.size : 1;
+    return tt_system_apply(&cli->settings, n, cli->arena);
+}
+
 tt_status tt__cli_read(const tt_command_def *command, tt_cli *cli,
                        const char *const *word, int n)
 {
@@ -236,7 +251,7 @@ tt_status tt__cli_read(const tt_command_def *command, tt_cli *cli,
                        "\"%s\" is neither key=value nor a .yaml file; `tutti "
                        "help %s` says what there is",
                        cli->word[command->max_words], command->name);
-    return TT_OK;
+    return command->has_system ? apply_system(cli) : TT_OK;
 }
 
 tt_status tt_cli_print(tt_str *text)

@@ -69,6 +69,9 @@ struct tt_comm {
     // whole time slice, milliseconds, while a sleeper is woken at once. So its waits do
     // not yield.
     bool is_guest;
+    // Threads that fold a large array in shared memory together: where a device computes,
+    // cores of the host have nothing else to do. 0 counts as 1.
+    int32_t fold_threads;
     // It is in a roll call (exec/wire): its messages do not make it a rank that works.
     bool is_asking;
     // tt_clock_seconds when a wait last had a reason to continue though nothing moved.

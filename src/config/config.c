@@ -70,7 +70,7 @@ tt_status tt_config_read(tt_settings *settings, const tt_opt *extra,
     c.model_params = tt_arena_alloc(arena, c.model->params_bytes + 1);
     if (c.model_params == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(tt_exchange_codec_room(settings, arena, &c.exchange.codec_params));
+    TT_TRY(tt_exchange_room(settings, arena, &c.exchange));
     TT_TRY(tt_keys_each(settings, &c, arena, read_table, &r));
     TT_TRY(tt_distribution_finish(settings, arena, &c.distribution));
     *config_out = c;

@@ -27,6 +27,8 @@ static const tt_opt top[] = {
      "auto" TT_TRANSPORTS(CHOICE)},
     {"isa", "auto", "the processor's instructions that are used, at most",
      TT_OPT_CHOICE, AT(isa), TT_ISA_CHOICES},
+    {"system", "", "a published system's settings: see `tutti list systems`",
+     TT_OPT_STR, AT(system)},
     {0},
 };
 
@@ -88,6 +90,10 @@ static const tt_opt pipe[] = {
      "order of micro-batches: see `tutti list schedules`, or a file; auto: "
      "1f1b, with chunks interleaved",
      TT_OPT_STR, AT(pipe_schedule)},
+    {"steps", "0",
+     "of pipedream, 2bw and predict: steps until the pipe is emptied; 0: until "
+     "the next evaluation, sample or checkpoint, at most 100",
+     TT_OPT_I64, AT(pipe_steps), NULL, 0, 65536},
     {0},
 };
 

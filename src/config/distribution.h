@@ -3,7 +3,8 @@
 // layout.* pipe.* zero collective transport comm.* loss.* trial.* isa
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
-// on under others.
+// on under others. The exceptions are schedules of stages that do not empty the pipe before
+// each update (docs/pipelines.md): pipe.schedule and pipe.steps.
 
 #ifndef TT_CONFIG_DISTRIBUTION_H
 #define TT_CONFIG_DISTRIBUTION_H
@@ -92,9 +93,12 @@ typedef struct tt_distribution {
     int64_t pipe_chunks;       // virtual stages of a rank
     const char *pipe_cut;      // names of layers, or "auto"
     const char *pipe_schedule; // name of a schedule or of a file, or "auto"
+    int64_t pipe_steps;        // between two drains; 0: as many as fit
     const char *collective;
-    int transport;    // tt_transport
-    int isa;          // tt_isa
+    int transport; // tt_transport
+    int isa;       // tt_isa
+    // Whose settings were put in before (system/system.h); nobody reads it.
+    const char *system;
     int64_t chunks;   // loss.chunks; 0: as few as fit
     const char *pace; // trial.pace; "": none
     // comm.*

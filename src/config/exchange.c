@@ -1,4 +1,5 @@
-// exchange - the table, made for the policy that is used.
+// exchange - the tables: one for every policy, and those of the policy and the codec that
+// are used.
 
 #include "config/exchange.h"
 
@@ -6,14 +7,10 @@
 
 #define AT(field) offsetof(tt_exchange, field)
 
-static const tt_exchange_policy policies[] = {
-    {"allreduce", NULL}, // summed over all ranks in every step
-};
-enum { N_POLICIES = sizeof policies / sizeof *policies };
-
 // `choices` are the policies' names.
 static const tt_opt which[] = {
-    {"policy", "allreduce", "how gradients of ranks become one", TT_OPT_CHOICE,
+    {"policy", "allreduce",
+     "how replicas come to agree; see `tutti list policies`", TT_OPT_CHOICE,
      AT(policy)},
     {0},
 };
@@ -27,9 +24,13 @@ static const tt_opt coding[] = {
      "codec needs it",
      TT_OPT_CHOICE, AT(feedback), "auto|true|false"},
     {"replicas", "0",
-     "replicas that send codes; any number of ranks along data that divides it "
-     "carries them; 0: as many as ranks",
+     "replicas that send codes or have weights of their own; any number of "
+     "ranks along data that divides it carries them; 0: as many as ranks",
      TT_OPT_I64, AT(replicas), NULL, 0, 65535},
+    {"meet", "0",
+     "steps after which replicas with weights of their own tell each other "
+     "losses and wishes at the latest; 0: log.every",
+     TT_OPT_I64, AT(meet), NULL, 0, 1e9},
     {0},
 };
 
@@ -41,28 +42,13 @@ static const tt_opt timing[] = {
     {0},
 };
 
-const tt_exchange_policy *tt_exchange_policies(int *n_out)
-{
-    *n_out = N_POLICIES;
-    return policies;
-}
-
-const tt_exchange_policy *tt_exchange_policy_of(const tt_settings *settings)
-{
-    const tt_setting *s = tt_settings_find(settings, "exchange.policy");
-    const char *name = s != NULL ? s->value : which[0].fallback;
-    for (int i = 0; i < N_POLICIES; i++)
-        if (strcmp(policies[i].name, name) == 0)
-            return &policies[i];
-    return &policies[0];
-}
-
-// "allreduce|..."
 static const char *list_policies(tt_arena *arena)
 {
-    const char *text = policies[0].name;
-    for (int i = 1; i < N_POLICIES && text != NULL; i++)
-        text = tt_arena_printf(arena, "%s|%s", text, policies[i].name);
+    int n = 0;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    const char *text = all[0]->name;
+    for (int i = 1; i < n && text != NULL; i++)
+        text = tt_arena_printf(arena, "%s|%s", text, all[i]->name);
     return text;
 }
 
@@ -76,6 +62,13 @@ static const char *list_codecs(tt_arena *arena)
     return text;
 }
 
+const tt_policy_def *tt_exchange_policy_of(const tt_settings *settings)
+{
+    const tt_setting *s = tt_settings_find(settings, "exchange.policy");
+    const tt_policy_def *def = s == NULL ? NULL : tt_policy_find(s->value);
+    return def != NULL ? def : tt_policy_find(which[0].fallback);
+}
+
 const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings)
 {
     const tt_setting *s = tt_settings_find(settings, "exchange.codec");
@@ -83,12 +76,23 @@ const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings)
     return def != NULL ? def : tt_codec_find(coding[0].fallback);
 }
 
-tt_status tt_exchange_codec_room(const tt_settings *settings, tt_arena *arena,
-                                 void **params_out)
+tt_status tt_exchange_room(const tt_settings *settings, tt_arena *arena,
+                           tt_exchange *exchange)
 {
-    *params_out =
+    exchange->codec_params =
         tt_arena_alloc(arena, tt_exchange_codec_of(settings)->params_bytes + 1);
-    return *params_out != NULL ? TT_OK : TT_ERR_NOMEM;
+    return exchange->codec_params != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+const tt_policy_def *tt_exchange_policy(const tt_exchange *exchange)
+{
+    int n = 0;
+    return tt_policy_all(&n)[exchange->policy];
+}
+
+bool tt_exchange_differs(const tt_exchange *exchange)
+{
+    return tt_exchange_policy(exchange)->kind != TT_POLICY_SUM;
 }
 
 const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange)
@@ -109,11 +113,14 @@ bool tt_exchange_has_feedback(const tt_exchange *exchange)
            (exchange->feedback == TT_FEEDBACK_AUTO && codec->needs_feedback);
 }
 
-tt_status tt_exchange_table(const tt_exchange_policy *policy, tt_arena *arena,
+tt_status tt_exchange_table(const tt_policy_def *policy, tt_arena *arena,
                             const tt_opt **table_out)
 {
     const tt_opt_part part[] = {
-        {which, 0}, {coding, 0}, {policy->options, 0}, {timing, 0}};
+        {which, 0},
+        {coding, 0},
+        {timing, 0},
+        {policy != NULL ? policy->options : NULL, AT(policy_params)}};
     const char *names = list_policies(arena), *codecs = list_codecs(arena);
     tt_opt *table = NULL;
     if (names == NULL || codecs == NULL)
@@ -125,6 +132,15 @@ tt_status tt_exchange_table(const tt_exchange_policy *policy, tt_arena *arena,
     return TT_OK;
 }
 
+static tt_status read_own(tt_settings *settings, const char *prefix,
+                          const tt_opt *options, void *params, tt_arena *arena)
+{
+    if (options == NULL)
+        return TT_OK;
+    TT_TRY(tt_opt_defaults(options, params, arena));
+    return tt_settings_apply(settings, prefix, options, params, arena);
+}
+
 tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
                            tt_exchange *exchange_out)
 {
@@ -133,13 +149,10 @@ tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(settings), arena, &table));
     TT_TRY(tt_opt_defaults(table, &e, arena));
     TT_TRY(tt_settings_apply(settings, "exchange", table, &e, arena));
-    const tt_opt *options = tt_exchange_codec_of(settings)->options;
-    TT_TRY(tt_exchange_codec_room(settings, arena, &e.codec_params));
-    if (options != NULL) {
-        TT_TRY(tt_opt_defaults(options, e.codec_params, arena));
-        TT_TRY(tt_settings_apply(settings, "exchange.codec", options,
-                                 e.codec_params, arena));
-    }
+    TT_TRY(tt_exchange_room(settings, arena, &e));
+    TT_TRY(read_own(settings, "exchange.codec",
+                    tt_exchange_codec_of(settings)->options, e.codec_params,
+                    arena));
     *exchange_out = e;
     return TT_OK;
 }

@@ -4,14 +4,17 @@
 // run goes on under the same ones only. Two decide only when something is sent, and may
 // change: exchange.bucket and exchange.order.
 //
-// A policy is one entry in the array in exchange.c. It may have settings of its own,
-// which exist only if it is the one that is used.
+// A policy is a def (policy/policy.h). It may have settings of its own, which exist only
+// if it is the one that is used.
 
 #ifndef TT_CONFIG_EXCHANGE_H
 #define TT_CONFIG_EXCHANGE_H
 
 #include "base/settings/settings.h"
 #include "codec/codec.h"
+#include "policy/policy.h"
+
+enum { TT_POLICY_PARAMS = 512 }; // bytes, at most
 
 // Whether residuals are kept.
 typedef enum tt_feedback {
@@ -21,38 +24,37 @@ typedef enum tt_feedback {
 } tt_feedback;
 
 typedef struct tt_exchange {
-    int policy;         // index of tt_exchange_policies
+    int policy;         // index of tt_policy_all
     int codec;          // index of tt_codec_all
     int feedback;       // tt_feedback
     int64_t replicas;   // 0: as many as ranks along data
-    void *codec_params; // of its own table; NULL: it has none
+    int64_t meet;       // steps between two meetings at most; 0: log.every
+    void *codec_params; // of its own table
     int64_t bucket;     // bytes; 0: as measured
     int order;          // tt_flight_order
+    // Of the policy's own table: the struct that its def says.
+    _Alignas(16) char policy_params[TT_POLICY_PARAMS];
 } tt_exchange;
 
-// One way in which gradients of ranks become one.
-typedef struct tt_exchange_policy {
-    const char *name;
-    const tt_opt
-        *options; // exchange.* that only it has, in tt_exchange; or NULL
-} tt_exchange_policy;
-
-const tt_exchange_policy *tt_exchange_policies(int *n_out);
-
-// The one that exchange.policy names. A name that there is not is found by the table
+// The policy that exchange.policy names. A name that there is not is found by the table
 // below; the usual one then stands in.
-const tt_exchange_policy *tt_exchange_policy_of(const tt_settings *settings);
+const tt_policy_def *tt_exchange_policy_of(const tt_settings *settings);
+const tt_policy_def *tt_exchange_policy(const tt_exchange *exchange);
 
-// All of exchange.* under a policy, in the arena; offsets are into tt_exchange.
-tt_status tt_exchange_table(const tt_exchange_policy *policy, tt_arena *arena,
+// All of exchange.* under a policy (NULL: what every policy has), in the arena; offsets are
+// into tt_exchange.
+tt_status tt_exchange_table(const tt_policy_def *policy, tt_arena *arena,
                             const tt_opt **table_out);
 
-// The codec that exchange.codec names, likewise; and room for its options.
+// The codec that exchange.codec names, likewise.
 const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings);
-tt_status tt_exchange_codec_room(const tt_settings *settings, tt_arena *arena,
-                                 void **params_out);
+// Room for its options.
+tt_status tt_exchange_room(const tt_settings *settings, tt_arena *arena,
+                           tt_exchange *exchange);
 const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange);
 
+// Whether replicas have weights of their own.
+bool tt_exchange_differs(const tt_exchange *exchange);
 // Whether replicas send something else than their gradients.
 bool tt_exchange_is_coded(const tt_exchange *exchange);
 bool tt_exchange_has_feedback(const tt_exchange *exchange);

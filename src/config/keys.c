@@ -85,19 +85,23 @@ static tt_status visit_sections(const visitor *v, const tt_section *section,
     return TT_OK;
 }
 
+// Options of a codec.
+static tt_status visit_own(const visitor *v, const char *prefix,
+                           const tt_opt *options, void *params)
+{
+    return options == NULL ? TT_OK : v->visit(v->user, prefix, options, params);
+}
+
 static tt_status visit_exchange(const visitor *v)
 {
     const tt_opt *table = NULL;
+    tt_exchange *e = v->config != NULL ? &v->config->exchange : NULL;
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(v->settings), v->arena,
                              &table));
-    const tt_codec_def *codec = tt_exchange_codec_of(v->settings);
-    TT_TRY(v->visit(v->user, "exchange", table,
-                    v->config != NULL ? &v->config->exchange : NULL));
-    return codec->options == NULL
-               ? TT_OK
-               : v->visit(v->user, "exchange.codec", codec->options,
-                          v->config != NULL ? v->config->exchange.codec_params
-                                            : NULL);
+    TT_TRY(v->visit(v->user, "exchange", table, e));
+    return visit_own(v, "exchange.codec",
+                     tt_exchange_codec_of(v->settings)->options,
+                     e != NULL ? e->codec_params : NULL);
 }
 
 tt_status tt_keys_each(const tt_settings *settings, tt_config *config,

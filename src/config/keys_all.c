@@ -128,14 +128,12 @@ static tt_status add_sources(rows *r)
 static tt_status add_policies(rows *r)
 {
     int n = 0;
-    const int64_t first = r->n;
-    const tt_exchange_policy *all = tt_exchange_policies(&n);
-    for (int i = 0; i < n; i++) {
-        const tt_opt *table = NULL;
-        TT_TRY(tt_exchange_table(&all[i], r->arena, &table));
-        TT_TRY(add(r, "exchange", table, all[i].name));
-    }
-    forget_common(r, first, n);
+    const tt_opt *table = NULL;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    TT_TRY(tt_exchange_table(NULL, r->arena, &table));
+    TT_TRY(add(r, "exchange", table, ""));
+    for (int i = 0; i < n; i++)
+        TT_TRY(add(r, "exchange", all[i]->options, all[i]->name));
     return TT_OK;
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/figures.h"
+#include "exec/coding.h"
+#include "exec/rows.h"
 #include "exec/state.h"
 
 enum { LEAST_EVENTS = 4096, RUNS_TRACED = 8 };
@@ -23,7 +25,7 @@ static int64_t count_operands(const tt_plan *plan)
 static int64_t events_per_run(const tt_plan *plan)
 {
     int64_t n = 0;
-    for (int32_t o = 0; o < plan->n_order; o++)
+    for (int32_t o = 0; o < plan->n_order + plan->n_aside; o++)
         n += plan->segment[plan->order[o].segment].n;
     return n + 2 * (int64_t)plan->n_flights * plan->n_micro;
 }
@@ -71,7 +73,7 @@ static tt_status allocate(tt_exec *exec)
     const tt_plan *plan = exec->plan;
     const int64_t values = plan->graph->n_values + 1;
     const int64_t steps = plan->n_steps + 1;
-    const int64_t slots = plan->n_slots;
+    const int64_t slots = (int64_t)plan->n_places * plan->n_slots;
     exec->args = tt_alloc(slots * steps * (int64_t)sizeof(*exec->args));
     exec->step_seconds = tt_alloc(steps * (int64_t)sizeof(double));
     exec->address = tt_alloc(slots * (count_operands(plan) + 1) *
@@ -90,20 +92,37 @@ static tt_status allocate(tt_exec *exec)
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
     TT_TRY(tt__exec_flights_init(exec));
+    TT_TRY(tt__driven_init(exec));
     TT_TRY(tt__marks_init(exec));
     TT_TRY(tt__replay_init(exec));
     TT_TRY(tt__rows_init(exec));
+    TT_TRY(tt__coding_init(exec));
     return get_memory(exec);
 }
 
+// The buffer that is read instead of `buffer` at a place of older weights.
+static int32_t buffer_at(const tt_plan *plan, int32_t buffer, int32_t place)
+{
+    for (int32_t i = 0; i < plan->n_stashes && place > 0; i++) {
+        const tt_stash *stash = &plan->stash[i];
+        if (stash->buffer == buffer && place <= stash->n_places)
+            return stash->place[place - 1];
+    }
+    return buffer;
+}
+
 // The addresses of one slot; returns where those of the next begin.
-static void **resolve_slot(tt_exec *exec, tt_args *args, void **next)
+static void **resolve_slot(tt_exec *exec, int32_t place, tt_args *args,
+                           void **next)
 {
     for (int32_t s = 0; s < exec->plan->n_steps; s++, args++) {
         const tt_step *step = &exec->plan->step[s];
         args->in = (const void *const *)next;
-        for (int32_t i = 0; i < step->n_in; i++)
-            *next++ = tt__address(exec, &step->in[i]);
+        for (int32_t i = 0; i < step->n_in; i++) {
+            tt_ref ref = step->in[i];
+            ref.buffer = buffer_at(exec->plan, ref.buffer, place);
+            *next++ = tt__address(exec, &ref);
+        }
         args->out = next;
         for (int32_t i = 0; i < step->n_out; i++)
             *next++ = tt__address(exec, &step->out[i]);
@@ -117,12 +136,14 @@ static void **resolve_slot(tt_exec *exec, tt_args *args, void **next)
 static void resolve(tt_exec *exec)
 {
     void **next = exec->address;
-    for (int32_t slot = 0; slot < exec->plan->n_slots; slot++) {
-        const tt_order row = {.slot = slot};
-        exec->row = &row;
-        next = resolve_slot(
-            exec, exec->args + (int64_t)slot * exec->plan->n_steps, next);
-    }
+    tt_args *args = exec->args;
+    for (int32_t place = 0; place < exec->plan->n_places; place++)
+        for (int32_t slot = 0; slot < exec->plan->n_slots; slot++) {
+            const tt_order row = {.slot = slot};
+            exec->row = &row;
+            next = resolve_slot(exec, place, args, next);
+            args += exec->plan->n_steps;
+        }
     exec->row = NULL;
 }
 
@@ -190,6 +211,8 @@ void tt_exec_destroy(tt_exec *exec)
     tt_memory_host_free(exec->backend, exec->on_host);
     tt__exec_flights_fini(exec);
     tt__rows_fini(exec);
+    tt__driven_fini(exec);
+    tt__coding_fini(exec);
     tt_free(exec->marked);
     tt_free(exec->event);
     tt_free(exec->address);

@@ -24,8 +24,8 @@ typedef struct tt_wire {
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
     // Prepares for a plan, once, before anything of it runs. `args` has the addresses of
-    // every step of every slot (args[slot * n_steps + step]), in the backend's memory;
-    // they never change. What is returned is handed to the functions below. NULL: not
+    // every step of every slot (args[slot * n_steps + step]), in the backend's memory, with
+    // the newest weights; they never change. What is returned is handed to the functions below. NULL: not
     // needed.
     tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend,
                       const tt_args *args, void **bound_out);
@@ -37,6 +37,12 @@ typedef struct tt_wire {
                        const tt_order *order);
     tt_status (*finish)(void *ctx, void *bound, int32_t flight,
                         const tt_order *order, tt_flight_times *times_out);
+    // Whether a flight that was begun is over, and since when. Does not wait.
+    bool (*is_over)(void *ctx, void *bound, int32_t flight,
+                    const tt_order *order, double *since_out);
+    // Waits until more flights are over than `*n_over_io`, and says how many. With -1 it
+    // only says. NULL, and so is_over: flights are over when they have begun.
+    tt_status (*wait_any)(void *ctx, int64_t *n_over_io);
     // Zeroed memory of the host that peers can read in place, for the plan's
     // shared_bytes; NULL: there is none, or not enough. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);
@@ -95,6 +101,8 @@ tt_backend *tt_exec_backend(const tt_exec *exec);
 // Copies a state, and restores it from that copy. Neither waits for the device.
 tt_status tt_exec_save_value(tt_exec *exec, tt_val v);
 tt_status tt_exec_restore_value(tt_exec *exec, tt_val v);
+// The same for part i of n equal ones along its first dim.
+tt_status tt_exec_restore_part(tt_exec *exec, tt_val v, int64_t i, int64_t n);
 
 // One number, converted; a value of one element.
 tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);
@@ -107,8 +115,36 @@ tt_status tt_exec_get_scalars(tt_exec *exec, const tt_val *v, int n,
 // Writes the inputs of micro-batch `micro`; called before its forward segment.
 typedef tt_status tt_feed_fn(void *user, tt_exec *exec, int32_t micro);
 
-// One step: the plan's order from beginning to end. `feed` may be NULL.
+// One step. Usually that is the plan's order from beginning to end. An order of several
+// steps (n_updates of the plan) is run from where the run before has ended to the end of
+// this rank's next step, with micro-batches left on their way. `feed` may be NULL.
 tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user);
+
+// So many steps, at most n_updates, from now on; then nothing is on its way any more.
+// Nothing may be now. Without: the whole order.
+tt_status tt_exec_stretch(tt_exec *exec, int32_t n_steps);
+
+// Called before each row of an order of several steps, for what changes between them.
+typedef tt_status tt_row_fn(void *user, tt_exec *exec, const tt_order *row);
+void tt_exec_before_rows(tt_exec *exec, tt_row_fn *fn, void *user);
+
+// A part of the order alone. The gradient's leaves sums of gradients and tallies in their
+// values, which must be outputs; the update's takes them as they are then, read or written.
+// `wanted` says of each step of the plan whether it is to run; NULL: all are.
+typedef enum tt_exec_part {
+    TT_RUN_ALL,
+    TT_RUN_GRADIENT, // all but the update
+    TT_RUN_UPDATE,
+} tt_exec_part;
+tt_status tt_exec_run_part(tt_exec *exec, tt_exec_part part, const bool *wanted,
+                           tt_feed_fn *feed, void *user);
+
+// Called before each step of the plan, by the thread that runs it; NULL: no more.
+typedef tt_status tt_between_fn(void *user);
+void tt_exec_between(tt_exec *exec, tt_between_fn *fn, void *user);
+
+// A segment of a phase aside (graph/graph.h), between two steps.
+tt_status tt_exec_run_aside(tt_exec *exec, tt_phase phase, int32_t stage);
 
 typedef struct tt_exec_stats { // over all runs since creation or reset
     int64_t n_runs;
@@ -120,6 +156,8 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
     // With `marks` or `span`: from the first step's beginning to the last one's end.
     // With `marks`: of that inside steps.
     double device_seconds, busy_seconds;
+    // Encoding and decoding; bytes of gradients before, and of codes that are added.
+    double coding_seconds, raw_bytes, added_bytes;
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);
 void tt_exec_stats_reset(tt_exec *exec);
@@ -133,7 +171,7 @@ typedef struct tt_row_time {
 } tt_row_time;
 // Sums over runs since creation or reset, without the first where there are more.
 typedef struct tt_row_sums {
-    int64_t n_runs;
+    int64_t n_runs, n_steps;
     double
         bubble; // waiting for messages, after the first row and before the update
     double span; // from the first row's message to the end of the last gradient

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "exec/rows.h"
 #include "exec/state.h"
 #include "ops/ops.h"
 
@@ -224,8 +225,7 @@ static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
     for (int32_t i = 0; i < flight->n; i++) {
         const int32_t s = exec->plan->member[flight->first + i];
         const tt_step *step = &exec->plan->step[s];
-        const tt_args *args =
-            &exec->args[(int64_t)exec->row->slot * exec->plan->n_steps + s];
+        const tt_args *args = tt__args_of(exec, s);
         const tt_status status =
             wire->collective(wire->ctx, step, args->in, args->out);
         if (status != TT_OK)
@@ -237,10 +237,11 @@ static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
 }
 
 // The row in which a flight was begun: NULL, it is not under way. What is sent to another
-// stage may be under way once for each slot.
+// stage, or brought ahead of its row, may be under way once for each slot.
 static const tt_order **begun(const tt_exec *exec, int32_t f, int32_t slot)
 {
-    const int64_t of_slot = exec->plan->flight[f].is_open ? slot : 0;
+    const tt_flight *flight = &exec->plan->flight[f];
+    const int64_t of_slot = flight->is_open || flight->is_ahead ? slot : 0;
     return &exec->flights.begun[of_slot * exec->plan->n_flights + f];
 }
 
@@ -284,23 +285,53 @@ tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
 {
     const tt__exec_flights *flights = &exec->flights;
     for (int32_t i = flights->first_begin[s]; i < flights->first_begin[s + 1];
-         i++)
-        if (order->is_last ||
-            !exec->plan->flight[flights->order[i]].is_last_only)
-            TT_TRY(begin(exec, flights->order[i], order));
+         i++) {
+        const int32_t f = flights->order[i];
+        const tt_flight *flight = &exec->plan->flight[f];
+        const bool is_under_way =
+            flight->is_ahead && *begun(exec, f, order->slot) != NULL;
+        if (!is_under_way && (order->is_last || !flight->is_last_only))
+            TT_TRY(begin(exec, f, order));
+    }
     return TT_OK;
 }
 
-// A flight that did not begin in this micro-batch is not waited for.
+tt_status tt__exec_flight_expect(tt_exec *exec, int32_t f,
+                                 const tt_order *order)
+{
+    return begin(exec, f, order);
+}
+
+bool tt__exec_flight_came(const tt_exec *exec, int32_t f, const tt_order *order,
+                          double *since_out)
+{
+    const tt_wire *wire = exec->options.wire;
+    *since_out = 0;
+    return wire->is_over == NULL ||
+           wire->is_over(wire->ctx, exec->bound, f, order, since_out);
+}
+
+// Whether nothing is on its way after the row that runs.
+static bool is_last_row(const tt_exec *exec)
+{
+    return exec->next >= exec->plan->n_order;
+}
+
+// A flight that did not begin in this micro-batch is not waited for, nor is one that was
+// begun ahead of another row; what is sent to another stage only when no row follows, or its
+// slot is used again.
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s)
 {
     const tt__exec_flights *flights = &exec->flights;
     for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1];
          i++) {
         const int32_t f = flights->by_end[i];
-        const int32_t slots =
-            exec->plan->flight[f].is_open ? exec->plan->n_slots : 1;
-        for (int32_t slot = 0; slot < slots; slot++)
+        const tt_flight *flight = &exec->plan->flight[f];
+        const int32_t first = flight->is_ahead ? exec->row->slot : 0;
+        const int32_t n = flight->is_open ? exec->plan->n_slots : 1;
+        if (flight->is_open && !is_last_row(exec))
+            continue;
+        for (int32_t slot = first; slot < first + n; slot++)
             if (*begun(exec, f, slot) != NULL)
                 TT_TRY(finish(exec, f, begun(exec, f, slot)));
     }

@@ -215,8 +215,8 @@ static tt_status fill_copies(tt_exec *exec, const tt_value *of,
     const tt_ref *home = exec->plan->home;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_value *value = &g->value[v];
-        if (!tt_role_is_state(value->role) || source_of(g, value) != of ||
-            !is_made_with(exec, value, of))
+        if (!tt_role_is_state(value->role) || value->role == TT_ROLE_AGAIN ||
+            source_of(g, value) != of || !is_made_with(exec, value, of))
             continue;
         void *copy = crossing_take(c, 1, dense_bytes(&home[v].operand));
         if (copy == NULL)
@@ -256,6 +256,7 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed)
     omp_set_num_threads(exec->backend->options.n_threads);
     for (int32_t v = 0; v < g->n_values && status == TT_OK; v++)
         if (tt_role_is_state(g->value[v].role) &&
+            g->value[v].role != TT_ROLE_AGAIN &&
             exec->plan->home[v].buffer >= 0)
             status = is_host(exec) ? fill_host(exec, (tt_val){v}, seed)
                                    : fill_device(exec, (tt_val){v}, seed, &c);

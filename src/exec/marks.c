@@ -29,7 +29,7 @@ tt_status tt__marks_init(tt_exec *exec)
     int64_t n = 1;
     if (!has_marks(exec))
         return TT_OK;
-    for (int32_t o = 0; o < exec->plan->n_order; o++)
+    for (int32_t o = 0; o < exec->plan->n_order + exec->plan->n_aside; o++)
         n += exec->plan->segment[exec->plan->order[o].segment].n;
     exec->marked = tt_alloc(n * (int64_t)sizeof *exec->marked);
     if (exec->marked == NULL)

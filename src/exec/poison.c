@@ -31,11 +31,6 @@ static int64_t min_i64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t end_of(const tt_buffer *b)
 {
     return b->offset + b->bytes;
@@ -69,19 +64,33 @@ static tt_status read_arena(const tt_exec *exec, int64_t at, unsigned char *to,
     return TT_OK;
 }
 
+// Whether a byte of the arena belongs to a buffer, in any slot.
+static bool is_in(const tt_plan *plan, const tt_buffer *b, int64_t at)
+{
+    const int64_t slots = b->class_ == TT_SLOT ? plan->n_slots : 1;
+    int64_t from = at - b->offset;
+    if (b->on_host || from < 0)
+        return false;
+    if (slots > 1 && from / plan->slot_bytes < slots)
+        from %= plan->slot_bytes;
+    return from < b->bytes;
+}
+
+static bool is_in_any(const tt_plan *plan, int64_t at)
+{
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        if (is_in(plan, &plan->buffer[i], at))
+            return true;
+    return false;
+}
+
 // The guard after a buffer, poison where another one lies.
 static void make_guard(const tt_plan *plan, int64_t first,
                        unsigned char guard[GUARD])
 {
     for (int64_t i = 0; i < GUARD; i++)
-        guard[i] = tt_guard_byte(first + i);
-    for (int32_t k = 0; k < plan->n_buffers; k++) {
-        const tt_buffer *b = &plan->buffer[k];
-        const int64_t from = max_i64(first, b->offset);
-        const int64_t to = min_i64(first + GUARD, end_of(b));
-        if (from < to && !b->on_host)
-            memset(guard + (from - first), TT_POISON, (size_t)(to - from));
-    }
+        guard[i] =
+            is_in_any(plan, first + i) ? TT_POISON : tt_guard_byte(first + i);
 }
 
 // Poison in all buffers; after each a guard, where no other buffer lies.
@@ -110,13 +119,7 @@ tt_status tt__poison(tt_exec *exec)
 // what lies around it.
 static bool is_used(const tt_plan *plan, int64_t at)
 {
-    if (at < plan->shared_bytes)
-        return true;
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (!plan->buffer[i].on_host && at >= plan->buffer[i].offset &&
-            at < end_of(&plan->buffer[i]))
-            return true;
-    return false;
+    return at < plan->shared_bytes || is_in_any(plan, at);
 }
 
 // Whether a byte has not been changed. Memory that initialisation borrowed is

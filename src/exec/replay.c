@@ -10,13 +10,15 @@
 // A piece ends where a flight begins or must be over, where a copy from or to the host
 // begins or must be over, or at a kernel that runs on the host. Arguments are those of
 // the recording, so whatever changes between runs must lie in the device's memory. Two
-// things differ between micro-batches: the slot, whose addresses are in the arguments, and
-// whether kernels add. So there are up to two recordings for each slot.
+// things differ between micro-batches: addresses, which are those of a slot and of a version
+// of the weights, and whether kernels add. So there are up to two recordings for each slot
+// and version.
 //
 // Traces, marks and the search for NaN look at single steps, so they launch each step.
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "exec/coding.h"
 #include "exec/state.h"
 
 enum { LEAST_STEPS = 3 }; // fewer are launched just as fast
@@ -44,10 +46,14 @@ static bool is_repeatable(const tt_step *step)
            step->ends < 0 && !tt_kernel_is_staged(step->choice.kernel);
 }
 
-// Whether the host does something between the step and the one before it.
+// Whether the host does something between the step and the one before it, or there are
+// rows that run only one of them.
 static bool is_cut(const tt_exec *exec, int32_t s)
 {
     const tt__exec_flights *flights = &exec->flights;
+    const tt_step *step = &exec->plan->step[s];
+    if (s > 0 && (step[-1].phase == TT_UPDATE) != (step->phase == TT_UPDATE))
+        return true;
     return flights->first_begin[s] != flights->first_begin[s + 1] ||
            flights->first_end[s] != flights->first_end[s + 1];
 }
@@ -89,7 +95,7 @@ tt_status tt__replay_init(tt_exec *exec)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
     for (int32_t i = 0; i < plan->n_segments; i++)
         cut_segment(exec, &plan->segment[i]);
-    const int64_t takes = 2 * (int64_t)plan->n_slots;
+    const int64_t takes = 2 * (int64_t)plan->n_places * plan->n_slots;
     exec->take =
         tt_alloc((exec->n_pieces * takes + 1) * (int64_t)sizeof *exec->take);
     if (exec->take == NULL)
@@ -101,7 +107,8 @@ tt_status tt__replay_init(tt_exec *exec)
 
 void tt__replay_fini(tt_exec *exec)
 {
-    const int64_t n = 2 * (int64_t)exec->n_pieces * exec->plan->n_slots;
+    const int64_t n = 2 * (int64_t)exec->n_pieces * exec->plan->n_places *
+                      exec->plan->n_slots;
     for (int64_t i = 0; i < n && exec->take != NULL; i++)
         memory_of(exec)->forget(exec->backend, exec->take[i].recording);
     tt_free(exec->take);
@@ -140,7 +147,9 @@ static tt_status record(tt_exec *exec, tt__recording *p, void **recording_out)
 tt_status tt__recording_run(tt_exec *exec, tt__recording *piece)
 {
     const int way = piece->differs && !exec->row->is_first ? 1 : 0;
-    tt__piece_take *take = &piece->take[2 * exec->row->slot + way];
+    const int64_t set = (tt__args_of(exec, 0) - exec->args) /
+                        exec->plan->n_steps; // of addresses
+    tt__piece_take *take = &piece->take[2 * set + way];
     if (take->recording == NULL && !piece->is_direct && take->n_runs++ > 0) {
         TT_TRY(record(exec, piece, &take->recording));
         piece->is_direct = take->recording == NULL;
@@ -152,7 +161,9 @@ tt_status tt__recording_run(tt_exec *exec, tt__recording *piece)
     exec->stats.kernel_seconds += tt_clock_seconds() - start;
     exec->stats.n_steps += piece->end - piece->first;
     exec->stats.n_replayed += piece->end - piece->first;
-    for (int32_t s = piece->first; s < piece->end; s++)
+    for (int32_t s = piece->first; s < piece->end; s++) {
         exec->stats.flops += exec->plan->step[s].cost.flops;
+        tt__coding_note(exec, s, 0);
+    }
     return TT_OK;
 }

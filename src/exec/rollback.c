@@ -9,12 +9,15 @@
 #include "base/alloc.h"
 #include "exec/state.h"
 
-static tt_status copy(tt_exec *exec, tt_val v, bool is_back)
+// Part i of n of the bytes.
+static tt_status copy(tt_exec *exec, tt_val v, bool is_back, int64_t i,
+                      int64_t n)
 {
     const tt_ref *home = &exec->plan->home[v.id];
     const int64_t bytes =
-        tt_target_bytes(&exec->backend->target, &home->operand);
-    void *value = tt__address(exec, home), *kept = exec->kept[v.id];
+        tt_target_bytes(&exec->backend->target, &home->operand) / n;
+    char *value = (char *)tt__address(exec, home) + i * bytes;
+    char *kept = (char *)exec->kept[v.id] + i * bytes;
     return tt_memory_copy(exec->backend, is_back ? value : kept,
                           is_back ? kept : value, bytes);
 }
@@ -31,13 +34,21 @@ tt_status tt_exec_save_value(tt_exec *exec, tt_val v)
         TT_TRY(tt_memory_alloc(exec->backend,
                                tt_target_bytes(&exec->backend->target, o),
                                &exec->kept[v.id]));
-    return copy(exec, v, false);
+    return copy(exec, v, false, 0, 1);
 }
 
 tt_status tt_exec_restore_value(tt_exec *exec, tt_val v)
 {
+    return tt_exec_restore_part(exec, v, 0, 1);
+}
+
+tt_status tt_exec_restore_part(tt_exec *exec, tt_val v, int64_t i, int64_t n)
+{
+    if (n > 1 && !tt_operand_is_dense(&exec->plan->home[v.id].operand))
+        return tt_fail(TT_ERR_STATE, "%s does not lie in parts",
+                       exec->plan->graph->value[v.id].name);
     TT_TRY(tt__drain_hold(exec));
-    return copy(exec, v, true);
+    return copy(exec, v, true, i, n);
 }
 
 void tt__saved_values_fini(tt_exec *exec)

@@ -22,6 +22,8 @@
 //   limits  a device only queues kernels: unless it is paced, its rows end for the host
 //           when all is queued
 
+#include "exec/rows.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "exec/state.h"
@@ -53,7 +55,7 @@ tt_status tt__rows_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     tt__row_state *rows = &exec->rows;
-    const int64_t n = plan->n_order + 1;
+    const int64_t n = plan->n_order + plan->n_aside + 1;
     const int64_t ranks = tt_mesh_ranks(&plan->graph->mesh);
     if (!are_kept(exec))
         return TT_OK;
@@ -84,16 +86,20 @@ void tt__rows_fini(tt_exec *exec)
 
 static tt_row_time *row_of(tt_exec *exec)
 {
-    return &exec->rows.time[exec->row - exec->plan->order];
+    return &exec->rows.time[exec->row - exec->order];
 }
 
 void tt__row_begin(tt_exec *exec)
 {
     if (exec->rows.time == NULL)
         return;
-    *row_of(exec) = (tt_row_time){.start = tt_clock_seconds(), .peer = -1};
+    const tt__driven *driven = &exec->driven;
+    *row_of(exec) =
+        (tt_row_time){.start = tt_clock_seconds() - driven->waited, .peer = -1};
     exec->rows.sent = 0;
     exec->rows.longest = 0;
+    if (driven->waited > 0)
+        tt__row_waited(exec, driven->waited_for, driven->waited);
 }
 
 void tt__row_waited(tt_exec *exec, int32_t flight, double seconds)
@@ -175,7 +181,7 @@ static void clear_sums(tt_exec *exec)
         sums->computed[i] = 0;
     for (int32_t r = 0; r < tt_mesh_ranks(&exec->plan->graph->mesh); r++)
         sums->waited[r] = 0;
-    sums->n_runs = sums->n_paced = sums->n_late = 0;
+    sums->n_runs = sums->n_steps = sums->n_paced = sums->n_late = 0;
     sums->bubble = sums->span = 0;
 }
 
@@ -194,20 +200,27 @@ void tt__rows_run_ended(tt_exec *exec)
     double last = 0;
     if (time == NULL || plan->n_order == 0)
         return;
+    if (exec->until > 0 && sums->n_runs > 0 &&
+        exec->until < plan->n_micro * plan->n_updates)
+        return; // not all of its rows
     for (int32_t i = 0; i < plan->n_order; i++) {
+        if (exec->until > 0 && plan->order[i].micro >= exec->until)
+            continue;
         sums->computed[i] += time[i].end - time[i].start - time[i].waited;
         if (plan->segment[plan->order[i].segment].phase == TT_UPDATE)
             continue;
         sums->bubble += i > 0 ? time[i].waited : 0;
-        last = time[i].end;
+        last = fmax(last, time[i].end);
     }
     sums->span += fmax(0, last - time[0].start - time[0].waited);
     sums->n_runs++;
+    sums->n_steps +=
+        exec->until > 0 ? exec->until / plan->n_micro : plan->n_updates;
 }
 
 void tt__rows_run_begins(tt_exec *exec)
 {
-    if (exec->rows.time != NULL && exec->n_runs == 1)
+    if (exec->rows.time != NULL && exec->rows.n_runs++ == 1)
         clear_sums(exec);
 }
 

@@ -3,10 +3,9 @@
 #ifndef TT_EXEC_STATE_H
 #define TT_EXEC_STATE_H
 
-#include "exec/exec.h"
+#include "exec/driven.h"
 
-// What a trace shows: a step; or a flight, under the step of its first member; or the
-// wait for that flight.
+// What a trace shows: a step; a flight, under its first member's; or the wait for it.
 typedef struct tt__event {
     int32_t step, micro;
     double start, seconds;
@@ -21,14 +20,12 @@ typedef struct tt__host_kernel { // converts between a value's form and dense
     bool is_ready;
 } tt__host_kernel;
 
-// Flights of the run, as arrays over flights and over steps (the picture is in
-// flights.c).
+// Flights of the run, as arrays over flights and over steps (flights.c).
 typedef struct tt__exec_flights {
     const tt_order **begun; // in this row of the order; NULL: is not under way
     int32_t *begin, *order; // when; in which order
     int32_t *by_end;        // flights in the order of their ends
-    // [first_begin[s], first_begin[s + 1]) of `order` begin before step s; the
-    // same of `by_end`.
+    // [first_begin[s], first_begin[s + 1]) of `order` begin before step s; so `by_end`.
     int32_t *first_begin, *first_end;
     double *key; // by magnitude: minus the squares of the results
     void *copy;  // a device's result, to be weighed here; NULL: not needed
@@ -38,6 +35,7 @@ typedef struct tt__exec_flights {
 typedef struct tt__row_state {
     tt_row_time *time; // of the newest run
     tt_row_sums sums;
+    int64_t n_runs; // of the order, from beginning to end
     int32_t *peer;  // per flight: the rank at the other end; -1: several
     double *tail;   // per segment: seconds from its first message to its end
     double sent;    // when this row's first message left; 0: not yet
@@ -54,7 +52,7 @@ typedef struct tt__recording {
     int32_t first, end;
     bool differs;         // the first micro-batch differs from the others
     bool is_direct;       // could not be recorded
-    tt__piece_take *take; // two for each slot
+    tt__piece_take *take; // two for each slot and place of weights
 } tt__recording;
 
 struct tt_exec {
@@ -68,7 +66,7 @@ struct tt_exec {
     int64_t shared_bytes;
     char *on_host; // the arena of what is offloaded; NULL: nothing is
     tt__exec_flights flights;
-    tt_args *args; // per slot and step, addresses resolved
+    tt_args *args; // per place of weights, slot and step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     void **lane, **kept; // per value, see lane.c, rollback.c; NULL: none yet
@@ -76,12 +74,23 @@ struct tt_exec {
     bool *is_early;  // per buffer, while states are drained; see drain.c
     bool is_held_up; // what writes states comes after what is drained
     double *step_seconds;
-    tt__event *event; // a ring
+    struct tt__coding *coding; // coding.c
+    tt__event *event;          // a ring
     int64_t n_events, events_capacity;
     tt_exec_stats stats;
-    int64_t n_runs;      // since creation: for messages
+    int64_t n_runs;        // since creation: for messages
+    const tt_order *order; // the plan's, or that of `driven`
+    tt__driven driven;
     const tt_order *row; // that runs; NULL: none does
-    int32_t *marked;     // the step of each pair of marks; NULL: none are made
+    int32_t next;        // row of the order
+    int32_t until;       // micro-batches that it has; 0: all of the order
+    tt_row_fn *before_row;
+    void *before_user;
+    tt_between_fn *between;
+    void *between_user;
+    tt_exec_part part;  // that runs
+    const bool *wanted; // steps of it; NULL: all
+    int32_t *marked;    // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
     tt__row_state rows;
     tt__recording *piece; // in the order of their steps
@@ -94,6 +103,17 @@ static inline char *tt__at(const tt_exec *exec, int64_t offset)
     return offset < exec->shared_bytes
                ? exec->shared + offset
                : exec->memory + (offset - exec->shared_bytes);
+}
+
+// The arguments of a step's kernel in the row that runs.
+static inline tt_args *tt__args_of(const tt_exec *exec, int32_t s)
+{
+    const tt_plan *plan = exec->plan;
+    const bool is_update = plan->segment[exec->row->segment].phase == TT_UPDATE;
+    const int64_t place = is_update ? 0 : exec->row->place;
+    return &exec->args[(place * plan->n_slots + exec->row->slot) *
+                           plan->n_steps +
+                       s];
 }
 
 // Of the row that runs, or of the first slot.
@@ -114,11 +134,9 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 tt_status tt__host_target(tt_exec *exec, tt_val v, void **to_out);
 tt_status tt__host_convert(tt_exec *exec, tt_val v);
 
-// Whether a value lies in the host's memory beside a device.
-bool tt__is_offloaded(const tt_exec *exec, tt_val v);
+bool tt__is_offloaded(const tt_exec *exec, tt_val v); // to the host's memory
 
-// Before anything writes states: what is being drained comes first.
-tt_status tt__drain_hold(tt_exec *exec);
+tt_status tt__drain_hold(tt_exec *exec); // before anything writes states
 // What a value is read from: its dense form in the backend's memory.
 tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out);
 
@@ -153,18 +171,6 @@ tt__recording *tt__recording_at(const tt_exec *exec,
                                 int32_t step); // NULL: none begins
 tt_status tt__recording_run(tt_exec *exec, tt__recording *piece);
 
-// rows: each row of the order from beginning to end; what it waited for a flight; and,
-// before its first message leaves, its pace.
-tt_status tt__rows_init(tt_exec *exec);
-void tt__rows_fini(tt_exec *exec);
-void tt__rows_reset(tt_exec *exec);
-void tt__rows_run_begins(tt_exec *exec);
-void tt__rows_run_ended(tt_exec *exec);
-void tt__row_begin(tt_exec *exec);
-void tt__row_waited(tt_exec *exec, int32_t flight, double seconds);
-tt_status tt__row_send(tt_exec *exec);
-tt_status tt__row_end(tt_exec *exec);
-
 // Steps [first, end), one by one, for the row that runs.
 tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end);
 
@@ -183,6 +189,11 @@ void tt__exec_flights_order(tt_exec *exec); // before a run
 tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
                                  const tt_order *order);
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s);
+// A flight that is_ahead is begun for a row that will run; whether it has come, and when.
+tt_status tt__exec_flight_expect(tt_exec *exec, int32_t f,
+                                 const tt_order *order);
+bool tt__exec_flight_came(const tt_exec *exec, int32_t f, const tt_order *order,
+                          double *since_out);
 // Waits until all that was sent from a slot is gone: it will be written again.
 tt_status tt__exec_slot_clear(tt_exec *exec, int32_t slot);
 

@@ -130,7 +130,7 @@ static void add_mark(printer *p, const tt_trace_mark *m)
 static void add_row(printer *p, int32_t i)
 {
     const tt_exec *exec = p->part->exec;
-    const tt_order *order = &exec->plan->order[i];
+    const tt_order *order = &exec->order[i];
     const tt_segment *segment = &exec->plan->segment[order->segment];
     const tt_row_time *time = &tt_exec_rows(exec)[i];
     tt_str name = {0};

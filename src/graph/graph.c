@@ -19,8 +19,9 @@ bool tt_role_is_update(tt_role role)
 
 const char *tt_phase_name(tt_phase phase)
 {
-    static const char *const name[TT_N_PHASES] = {"forward", "backward",
-                                                  "weight_grad", "update"};
+    static const char *const name[TT_N_PHASES] = {
+        "forward", "backward", "weight_grad", "update",
+        "agree",   "meet",     "spread"};
     return name[phase];
 }
 

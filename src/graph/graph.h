@@ -28,19 +28,29 @@ typedef enum tt_role {
     TT_ROLE_BUFFER, // state of the model that is not trained (BN statistics)
     TT_ROLE_OPTIM,  // state of the optimiser
     TT_ROLE_EMA,    // state: a weight's moving average, which the update keeps
+    TT_ROLE_AGAIN,  // the state init.of as it is when a phase aside begins
     TT_N_ROLES,
 } tt_role;
 bool tt_role_is_state(tt_role role);
 bool tt_role_is_update(tt_role role); // state that only the update knows
 
-// When a node runs. Segments of a plan are (phase, stage).
+// When a node runs. Segments of a plan are (phase, stage). Phases after the update are
+// aside: no part of a step. Somebody runs each of their segments after some steps; they
+// know states only, which they read through leaves of their own (TT_ROLE_AGAIN).
 typedef enum tt_phase {
     TT_FORWARD,
     TT_BACKWARD,    // gradients of activations
     TT_WEIGHT_GRAD, // gradients that only lead to an offer
     TT_UPDATE,
+    TT_AGREE,  // replicas exchange weights; the stage is the variant
+    TT_MEET,   // the model is made of the replicas
+    TT_SPREAD, // the replicas are made of the model
     TT_N_PHASES,
 } tt_phase;
+static inline bool tt_phase_is_aside(tt_phase phase)
+{
+    return phase > TT_UPDATE;
+}
 const char *tt_phase_name(tt_phase phase);
 
 typedef enum tt_init_kind {

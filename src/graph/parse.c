@@ -344,8 +344,9 @@ static tt_status read_node(reader *r, const char *name, int n_out)
 
 static tt_status read_definition(reader *r)
 {
-    static const char *const role[TT_N_ROLES] = {
-        "", "input", "scalar", "param", "work", "buffer", "optim", "ema"};
+    static const char *const role[TT_N_ROLES] = {"",      "input", "scalar",
+                                                 "param", "work",  "buffer",
+                                                 "optim", "ema",   "again"};
     int64_t id = 0;
     char name[64];
     int n_out = 0;

@@ -121,6 +121,20 @@ static inline int tt_mesh_stage_coord(int size, int32_t stage)
     return stage % size;
 }
 
+// The stage of a chunk, where there are two copies of a model (pass/copies.c). The second copy's come after the first's, backwards: so
+// chunk c lies at coordinate P - 1 - c of P (tt_mesh_stage_coord).
+static inline int32_t tt_mesh_copy_stage(int32_t n_chunks, int32_t copy,
+                                         int32_t chunk)
+{
+    return copy == 0 ? chunk : 2 * n_chunks - 1 - chunk;
+}
+
+// The chunk of a stage, of whichever copy.
+static inline int32_t tt_mesh_stage_chunk(int32_t n_chunks, int32_t stage)
+{
+    return stage < n_chunks ? stage : 2 * n_chunks - 1 - stage;
+}
+
 // [lo, hi) of `n` entries that coordinate `coord` of `size` holds; not of a zigzag.
 void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
                     int64_t *lo_out, int64_t *hi_out);

@@ -12,8 +12,9 @@
 
 #include "graph/graph.h"
 
-static const char *const role_name[TT_N_ROLES] = {
-    "node", "input", "scalar", "param", "work", "buffer", "optim", "ema"};
+static const char *const role_name[TT_N_ROLES] = {"node",  "input", "scalar",
+                                                  "param", "work",  "buffer",
+                                                  "optim", "ema",   "again"};
 static const char *const init_name[] = {"const", "normal", "uniform", "copy"};
 
 static void print_type(const tt_graph *g, const tt_type *type, tt_str *out)

@@ -22,6 +22,7 @@
 #include "job/ahead.h"
 
 #include "job/feed.h"
+#include "job/kept.h"
 
 #include <stdio.h>
 
@@ -69,6 +70,10 @@ tt_status tt__feed_now(const tt__feeding *feeding, int32_t micro)
 {
     tt_job *job = feeding->job;
     tt_ahead *a = &job->ahead;
+    bool is_kept = false;
+    TT_TRY(tt__kept_take(feeding, micro, &is_kept));
+    if (is_kept)
+        return TT_OK;
     // The step is compared too: after a restore or a rollback job->step is another
     // one, and a batch fetched before belongs to no step.
     const bool is_here = a->is_asked && micro == 0 && a->step == job->step;
@@ -84,7 +89,9 @@ void tt__feed_ahead(const tt__feeding *feeding)
 {
     tt_job *job = feeding->job;
     tt_ahead *a = &job->ahead;
-    if (!job->feeds_ahead || !a->is_sent || feeding->feed == NULL)
+    if (!job->feeds_ahead || !a->is_sent || feeding->feed == NULL ||
+        !tt_job_is_drained(job) || job->plan->order[0].micro != 0 ||
+        job->plan->bound > 0) // who is first is not known
         return;
     a->is_asked = true;
     a->step = job->step;

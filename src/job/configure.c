@@ -15,9 +15,11 @@
 #include "base/alloc.h"
 #include "config/pace.h"
 #include "job/device.h"
+#include "job/dynamic/dynamic.h"
 #include "job/exact.h"
 #include "job/exchange.h"
 #include "job/job.h"
+#include "job/replicas.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,9 +137,11 @@ static tt_status set_ranks(tt_job *job, const tt_peers *peers)
     TT_TRY(tt_grid_make(&job->distribution, peers != NULL ? peers->size : 0,
                         job->model->layout, job->arena, &job->grid));
     job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
+    TT_TRY(tt__dynamic_count(job));
     if (tt_pace_is_set(job->distribution.pace))
-        return tt_pace_speed(job->distribution.pace, job->peers.size, 0,
-                             &(double){0});
+        return tt_pace_speed(job->distribution.pace,
+                             job->workers > 0 ? job->workers : job->peers.size,
+                             0, &(double){0});
     return TT_OK;
 }
 
@@ -242,12 +246,15 @@ static tt_status configure(tt_job *job, const tt_settings *settings,
     TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
     TT_TRY(check_micro(job));
+    TT_TRY(tt__dynamic_check(job));
     TT_TRY(tt__exact_check(job));
     TT_TRY(tt__job_codes_check(job));
+    TT_TRY(tt__job_replicas_check(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
     set_rate(job);
     job->limit = HUGE_VAL;
+    job->wants_meeting = true;
     TT_TRY(set_device(job, settings));
     return set_masters(job);
 }

@@ -31,7 +31,7 @@ void tt_cut_rank_seconds(const tt_plan *plan, const tt_pipe *pipe,
         const double seconds = tt_plan_seconds(plan, i);
         if (x->phase == TT_UPDATE)
             update += seconds;
-        else
+        else if (x->stage < n) // of the first copy
             seconds_out[x->stage] += pipe->n_micro * seconds;
     }
     for (int32_t c = coord; c < n; c += pipe->n_ranks)

@@ -19,6 +19,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
+#include "job/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,8 @@ static const char *against(const tt_job *job, const card *all)
                 return tt_arena_printf(arena, "ranks %d and %d share a GPU", k,
                                        r);
     }
+    if (tt__pipeline_crosses(job))
+        return "stages with two copies send both ways at once";
     return job->options.exact ? "sums of exact=true have an order" : NULL;
 }
 

@@ -14,7 +14,10 @@
 
 int64_t tt__job_codes_replicas(const tt_job *job)
 {
-    return tt_exchange_is_coded(&job->exchange) ? job->exchange.replicas : 1;
+    return tt_exchange_is_coded(&job->exchange) &&
+                   !tt_exchange_differs(&job->exchange)
+               ? job->exchange.replicas
+               : 1;
 }
 
 void tt__job_codes_add(const tt_job *job, tt_chain *chain)
@@ -121,7 +124,8 @@ static tt_status check_pairs(const tt_job *job)
 
 tt_status tt__job_codes_check(tt_job *job)
 {
-    if (!tt_exchange_is_coded(&job->exchange))
+    if (job->workers > 0 || tt_exchange_differs(&job->exchange) ||
+        !tt_exchange_is_coded(&job->exchange))
         return TT_OK;
     if (job->exchange.replicas == 0)
         job->exchange.replicas = job->grid.size[TT_AXIS_DATA];

@@ -7,12 +7,23 @@
 #include "job/job.h"
 #include "ops/ops.h"
 
+#include <stdio.h>
+
+// Replicas with weights of their own train these, not the model's.
+static bool is_trained(const tt_graph *g, const tt_value *value)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s.replica", value->name);
+    return tt_is(value->grad) || tt_is(tt_graph_find(g, name));
+}
+
 static int64_t count_params(const tt_job *job, bool trained)
 {
     int64_t n = 0;
     for (int32_t v = 0; v < job->graph->n_values; v++) {
         const tt_value *value = &job->graph->value[v];
-        if (value->role == TT_ROLE_PARAM && tt_is(value->grad) == trained)
+        if (value->role == TT_ROLE_PARAM &&
+            is_trained(job->graph, value) == trained)
             n += tt_shape_count(&value->type.shape);
     }
     return n;
@@ -64,7 +75,10 @@ static double forward_flops(const tt_job *job, bool only_attention)
 
 double tt_job_flops(const tt_job *job)
 {
-    const double micro = (double)job->options.accumulate;
+    // A rank's graph has the nodes of its own replicas only.
+    const double ranks =
+        job->replicas.n > 0 ? (double)job->grid.size[TT_AXIS_DATA] : 1;
+    const double micro = ranks * (double)job->options.accumulate;
     if (job->model->task == TT_TASK_IMAGES)
         return 3 * forward_flops(job, false) * micro;
     const double tokens = (double)(job->options.batch * job->io.seq);

@@ -61,10 +61,10 @@ static tt_status plan(tt_inference *infer, const tt_inference_options *options)
         .model_params = job->model_params,
         .smoothing = job->options.smoothing,
         .cut = options->on_ranks ? tt__pipeline_cut(job) : (tt_layers_cut){0},
-        .asks_to_stop = options->on_ranks && job->peers.size > 1};
-    const tt_lower_options lower = {.rank =
-                                        options->on_ranks ? job->peers.rank : 0,
-                                    .in_order = job->in_order};
+        .asks_to_stop = options->on_ranks && job->grid.ranks > 1};
+    const tt_lower_options lower = {
+        .rank = options->on_ranks && job->workers == 0 ? job->peers.rank : 0,
+        .in_order = job->in_order};
     tt__recipe_precision(job->options.precision, &recipe);
     TT_TRY(tt_inference_graph(&recipe, options->wants_logits, &infer->io,
                               &infer->graph));
@@ -87,7 +87,7 @@ static tt_status open(tt_inference *infer, const tt_inference_options *options)
         .seq = options->seq > 0 ? options->seq : job->io.seq,
         .image = job->io.image};
     TT_TRY(plan(infer, options));
-    const bool has_ranks = options->on_ranks && job->peers.size > 1;
+    const bool has_ranks = options->on_ranks && job->grid.ranks > 1;
     tt_exec_options exec = {0};
     if (has_ranks && job->peers.wire != NULL)
         exec.wire = tt_comm_wire_of(job->peers.wire);

@@ -3,7 +3,7 @@
 //   settings -> tt_job_configure -> tt_job_plan -> tt_job_start -> tt_job_step
 //
 // Between configure and plan the caller may set `guard`; between steps `lr`,
-// `limit` and (after restoring a checkpoint) `step`. One thread at a time. A job that
+// `limit`, `until` and (after restoring a checkpoint) `step`. One thread at a time. A job that
 // fails to start leaves nothing behind.
 //
 // The folder job: everything between settings and a step: the training graph, the chain
@@ -18,6 +18,7 @@
 #include "config/config.h"
 #include "config/globs.h"
 #include "exec/exec.h"
+#include "job/meeting.h"
 #include "pass/layers.h"
 #include "peers/peers.h"
 #include "pipe/pipe.h"
@@ -32,6 +33,20 @@ typedef struct tt_ahead {
     tt_status status; // of asking
     char message[512];
 } tt_ahead;
+
+// Steps during which a pipe stays full (job/endless.h); all zero: it is emptied with
+// each.
+typedef struct tt_stretch {
+    int64_t first, left; // steps
+} tt_stretch;
+struct tt_dynamic; // job/dynamic/dynamic.h
+
+// Micro-batches that were read before their rows came; see job/kept.h.
+typedef struct tt_kept {
+    int32_t next; // that the loader gives in this step
+    char **data;  // x and y of each; NULL: none was kept
+    int32_t n;
+} tt_kept;
 
 typedef struct tt_job {
     tt_arena *arena;
@@ -51,6 +66,7 @@ typedef struct tt_job {
     const char *note; // something the user should know; NULL: nothing
     tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_pipe *pipe;    // the schedule of its stages; NULL: there is one stage
+    int32_t fold;     // one rank carries out the table of so many stages; 0: no
     const tt_layers_chunk *cut; // where its chunks begin; NULL as `pipe`
     tt_graph *graph;
     tt_backend *backend;
@@ -66,6 +82,8 @@ typedef struct tt_job {
     void *stop;         // of every sample of it: this rank wants to stop
     int64_t classes;    // or vocabulary: the last extent of the logits
     int64_t step;       // steps done, skipped ones too
+    int64_t until;      // a pipe is empty after this step; 0: unknown
+    tt_stretch stretch;
 
     double rate;  // optim.lr, scaled
     double lr;    // of the next steps; starts as `rate`
@@ -73,10 +91,24 @@ typedef struct tt_job {
     double limit; // `limit` (starts as infinity), changes no state at all
 
     bool wants_stop, wants_save; // rank 0's; all learn of it with the next step
+    // Replicas with weights of their own: after the next step ranks tell each other what
+    // they did; the model is made of the replicas. The same on all ranks.
+    bool wants_meeting, wants_model;
+    tt_job_replicas replicas;
     // The feed of a step may be asked for the next one's first micro-batch before
     // results are there, where that saves time; a copy of it is kept.
     bool feeds_ahead;
     tt_ahead ahead;
+    tt_kept kept;
+
+    // Of a policy in which workers go at their own pace. The plan is that of one worker's
+    // micro-batch on one rank, and `grid` has one rank, whatever the peers are.
+    int32_t workers;            // 0: there are none
+    int64_t local_steps;        // of a worker between two pushes
+    int32_t worker;             // whose micro-batch the feed is to fill,
+    int64_t number;             // for which of its gradients
+    bool meets;                 // all ranks come together after the next step
+    struct tt_dynamic *dynamic; // once a step was made
 } tt_job;
 
 // Reads and checks all settings: each must be known. `extra` (may be NULL) are
@@ -128,22 +160,21 @@ tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
 // Which samples of a micro-batch are this rank's.
 void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out);
 
-typedef struct tt_step_result {
-    double loss;     // mean over the step's targets
-    double count;    // targets
-    double correct;  // targets whose best guess was right
-    double norm;     // of the mean gradient, before clipping; 0: not measured
-    bool skipped;    // the guard left the update out: no state has changed
-    bool stop, save; // a rank wants to stop; none, but rank 0 to save
-    // Of precision=fp16: the next step's factor on the loss; 0: there is none.
-    double loss_scale;
-} tt_step_result;
-
 // One optimiser step over all micro-batches; without `feed` each is the last that was
 // fed, which is where it was.
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
 
+// The stages of a schedule that does not empty the pipe before each update; 0: it does, or
+// there is one stage. The job need not be planned.
+int32_t tt_job_endless_stages(const tt_job *job);
+// One rank carries out the table of all stages of `many`: for a job that is not started
+// yet. It is planned anew.
+void tt_job_fold(tt_job *one, const tt_job *many);
+
+// Whether no micro-batch is on its way: weights and states are those of the newest step on
+// all ranks. A pipe without flush is empty only now and then.
+bool tt_job_is_drained(const tt_job *job);
 // What was asked of the feed ahead counts no more: its data begin elsewhere.
 void tt_job_forget_ahead(tt_job *job);
 
@@ -154,8 +185,10 @@ extern const tt_coll_call tt_job_stop_call;
 int64_t tt_job_parameters(const tt_job *job); // trained numbers
 int64_t tt_job_frozen(const tt_job *job);     // weights that are not
 
-// FLOPs of one step by the usual formulas: tokens * (6N + 6LCT), attention
-// counted in full (12LCT) when it is not causal; images: 3 x 2 x multiply-adds.
+// FLOPs of one step by the usual formulas: tokens * (6N + 6LCT), attention in full
+// (12LCT) when it is not causal; images: 3 x 2 x multiply-adds.
 double tt_job_flops(const tt_job *job);
+// The sum of squares of residuals (exchange.codec): this rank's share of that of all.
+tt_status tt_job_residual(const tt_job *job, double *squares_out);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "job/endless.h"
 #include "pipe/text.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static int32_t chunks_of(const tt_job *job)
 tt_layers_cut tt__pipeline_cut(const tt_job *job)
 {
     const tt_distribution *d = &job->distribution;
-    const int32_t stages = (int32_t)job->grid.size[TT_AXIS_PIPE];
+    const int32_t stages = tt__endless_stages(job);
     if (stages == 1)
         return (tt_layers_cut){0};
     return (tt_layers_cut){.n_chunks = stages * chunks_of(job),
@@ -68,19 +69,37 @@ static tt_status unknown(const char *name)
 static tt_status make_named(const tt_job *job, const char *name,
                             int64_t accumulate, tt_pipe **pipe_out)
 {
-    const tt_pipe_shape shape = {.ranks = (int32_t)job->grid.size[TT_AXIS_PIPE],
-                                 .chunks = chunks_of(job),
-                                 .micro = (int32_t)accumulate};
     const tt_pipe_def *def = tt_pipe_find(name);
-    return def == NULL ? unknown(name)
-                       : tt_pipe_create(def, &shape, NULL, pipe_out);
+    if (def == NULL)
+        return unknown(name);
+    const tt_pipe_shape shape = {
+        .ranks = tt__endless_stages(job),
+        .chunks = chunks_of(job),
+        .micro = (int32_t)accumulate,
+        .steps = def->rule == TT_PIPE_FLUSH ? 1 : tt__endless_steps(job)};
+    return tt_pipe_create(def, &shape, NULL, pipe_out);
+}
+
+// A file is read for it; what is wrong with it is said when it is planned.
+bool tt__pipeline_crosses(const tt_job *job)
+{
+    const char *name = job->distribution.pipe_schedule;
+    const tt_pipe_def *def = tt_pipe_find(name);
+    tt_pipe *pipe = NULL;
+    if (job->grid.size[TT_AXIS_PIPE] == 1)
+        return false;
+    if (def != NULL || !is_file(name))
+        return def != NULL && def->n_copies > 1;
+    const bool has = tt_pipe_read(name, &pipe) == TT_OK && pipe->n_copies > 1;
+    tt_pipe_destroy(pipe);
+    return has;
 }
 
 // A table from a file is of the job's own shape.
 static tt_status check_shape(const tt_job *job, const tt_pipe *p,
                              int64_t accumulate)
 {
-    const int64_t ranks = job->grid.size[TT_AXIS_PIPE];
+    const int64_t ranks = tt__endless_stages(job);
     if (p->n_ranks != ranks)
         return tt_fail(TT_ERR_ARG, "it is for mesh.pipe=%d, and there are %lld",
                        p->n_ranks, (long long)ranks);
@@ -93,36 +112,50 @@ static tt_status check_shape(const tt_job *job, const tt_pipe *p,
                        "it is for accumulate=%d, and there are %lld "
                        "micro-batches",
                        p->n_micro, (long long)accumulate);
-    for (int32_t c = 0; c < p->n_chunks; c++)
-        if (p->place[c] != tt_mesh_stage_coord(p->n_ranks, c))
+    for (int32_t i = 0; i < p->n_copies * p->n_chunks; i++) {
+        const int32_t copy = i / p->n_chunks, c = i % p->n_chunks;
+        const int32_t stage = tt_mesh_copy_stage(p->n_chunks, copy, c);
+        const int coord = tt_mesh_stage_coord(p->n_ranks, stage);
+        if (p->place[i] != coord)
             return tt_fail(TT_ERR_ARG,
                            "chunk %d lies on rank %d, and it must lie on rank "
-                           "%d: chunks go round",
-                           c, p->place[c], tt_mesh_stage_coord(p->n_ranks, c));
+                           "%d: chunks go round%s",
+                           c, p->place[i], coord,
+                           copy > 0 ? ", those of the second copy backwards"
+                                    : "");
+    }
     return TT_OK;
 }
 
 // What a table may say and no plan can run.
-static tt_status check_kind(const tt_pipe *p)
+static tt_status check_kind(const tt_job *job, const tt_pipe *p)
 {
-    if (p->rule != TT_PIPE_FLUSH || p->n_steps > 1)
+    if (p->rule == TT_PIPE_FLUSH && p->n_steps > 1)
         return tt_fail(TT_ERR_ARG,
-                       "it does not empty the pipe before an update, which "
-                       "cannot be trained with yet; 1f1b and zb-h1 do");
-    if (p->n_copies > 1)
+                       "it has %d steps, and one is enough where the pipe is "
+                       "emptied before each update",
+                       p->n_steps);
+    if (p->n_copies > 1 && job->options.exact)
         return tt_fail(TT_ERR_ARG,
-                       "it has two copies of the model, which cannot be "
-                       "trained with yet; 1f1b and zb-h1 have one");
-    if (p->bound > 0)
+                       "each of its two copies of the model sums its own "
+                       "gradients, and with exact=true sums have the order of "
+                       "one rank; 1f1b and zb-h1 have one copy");
+    if (p->n_copies > 1 && p->n_chunks > p->n_ranks)
         return tt_fail(TT_ERR_ARG,
-                       "its order is decided while it runs, which cannot be "
-                       "trained with yet; 1f1b has a fixed one");
+                       "it has two copies of the model in %d chunks on %d "
+                       "ranks; pipe.chunks=1 would do",
+                       p->n_chunks, p->n_ranks);
+    if (p->bound > 0 && job->options.exact)
+        return tt_fail(TT_ERR_ARG,
+                       "its order is decided by what arrives first, and with "
+                       "exact=true nothing may depend on that; 1f1b has a "
+                       "fixed order");
     return TT_OK;
 }
 
-// Data come micro-batch after micro-batch, and sums are taken in their order, so that
-// they are those of one rank.
-static tt_status check_ascends(const tt_pipe *p, int32_t rank)
+// Sums of gradients are taken in the order of rows. Where that matters, it is the order
+// of micro-batches, as on one rank.
+static tt_status check_ascends(const tt_pipe *p, int32_t rank, const char *why)
 {
     const tt_pipe_rank *rows = &p->rank[rank];
     for (int32_t i = 0; i < rows->n; i++)
@@ -134,10 +167,10 @@ static tt_status check_ascends(const tt_pipe *p, int32_t rank)
                 return tt_fail(
                     TT_ERR_ARG,
                     "row %d of rank %d is %s of chunk %d and "
-                    "micro-batch %d, after that of %d; micro-batches "
-                    "must come in their order",
+                    "micro-batch %d, after that of %d; %s needs them in their "
+                    "order",
                     i, rank, tt_pipe_phase_name(b->phase), b->chunk, b->micro,
-                    a->micro);
+                    a->micro, why);
             break; // the one before it was compared already
         }
     return TT_OK;
@@ -145,11 +178,17 @@ static tt_status check_ascends(const tt_pipe *p, int32_t rank)
 
 static tt_status check(const tt_job *job, const tt_pipe *p, int64_t accumulate)
 {
-    TT_TRY(check_kind(p));
+    TT_TRY(check_kind(job, p));
     TT_TRY(check_shape(job, p, accumulate));
+    if (tt__is_endless(p))
+        TT_TRY(tt__endless_check(job, p));
     TT_TRY(tt_pipe_check(p, 0));
-    for (int32_t r = 0; r < p->n_ranks; r++)
-        TT_TRY(check_ascends(p, r));
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        if (job->options.exact)
+            TT_TRY(check_ascends(p, r, "exact=true"));
+        if (tt__is_endless(p))
+            TT_TRY(check_ascends(p, r, "a pipe that stays full"));
+    }
     return TT_OK;
 }
 
@@ -159,7 +198,7 @@ tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
     const char *name = job->distribution.pipe_schedule;
     tt_pipe *p = NULL;
     *pipe_out = NULL;
-    if (job->grid.size[TT_AXIS_PIPE] == 1)
+    if (tt__endless_stages(job) == 1)
         return TT_OK;
     if (is_auto(name))
         name = chunks_of(job) > 1 ? "interleaved" : "1f1b";
@@ -189,7 +228,8 @@ static bool has_apart(const tt_pipe *p)
 }
 
 // Appends a row of the table as rows of a plan.
-static int32_t add_row(const tt_pipe_row *from, bool is_apart, tt_lower_row *to)
+static int32_t add_row(const tt_pipe *p, const tt_pipe_row *from, bool is_apart,
+                       tt_lower_row *to)
 {
     static const tt_phase phase[TT_N_PIPE_PHASES] = {
         [TT_PIPE_FORWARD] = TT_FORWARD,
@@ -197,13 +237,44 @@ static int32_t add_row(const tt_pipe_row *from, bool is_apart, tt_lower_row *to)
         [TT_PIPE_INPUT_GRAD] = TT_BACKWARD,
         [TT_PIPE_WEIGHT_GRAD] = TT_WEIGHT_GRAD,
         [TT_PIPE_UPDATE] = TT_UPDATE};
-    if (from->phase == TT_PIPE_UPDATE) // comes last in every plan
-        return 0;
-    to[0] = (tt_lower_row){phase[from->phase], from->chunk, from->micro};
+    if (from->phase == TT_PIPE_UPDATE && !tt__is_endless(p))
+        return 0; // comes last in such a plan
+    to[0] =
+        (tt_lower_row){phase[from->phase],
+                       tt_mesh_copy_stage(p->n_chunks, from->copy, from->chunk),
+                       from->micro, from->version, from->ahead};
     if (from->phase != TT_PIPE_BACKWARD || !is_apart)
         return 1;
-    to[1] = (tt_lower_row){TT_WEIGHT_GRAD, from->chunk, from->micro};
+    to[1] = to[0];
+    to[1].phase = TT_WEIGHT_GRAD;
     return 2;
+}
+
+// The rows of a rank; where it carries out the whole table, those of all.
+static tt_status rows_of(const tt_pipe *pipe, const tt_graph *graph,
+                         int32_t rank, tt_pipe_row **folded_out,
+                         tt_pipe_rank *rows_out)
+{
+    const int axis = tt_mesh_pipe(&graph->mesh);
+    *folded_out = NULL;
+    if (axis >= 0) {
+        *rows_out = pipe->rank[tt_mesh_coord(&graph->mesh, rank, axis)];
+        return TT_OK;
+    }
+    TT_TRY(tt__endless_fold(pipe, folded_out, &rows_out->n));
+    rows_out->row = *folded_out;
+    return TT_OK;
+}
+
+// A state that changes with every micro-batch (running averages of batch norm do);
+// NULL: there is none.
+static const char *state_of_rows(const tt_graph *g)
+{
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (tt_is(g->value[v].updates) && g->value[v].node >= 0 &&
+            g->node[g->value[v].node].phase != TT_UPDATE)
+            return g->value[g->value[v].updates.id].name;
+    return NULL;
 }
 
 tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
@@ -213,17 +284,28 @@ tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
     *row_out = NULL;
     if (pipe == NULL)
         return TT_OK;
-    const int coord =
-        tt_mesh_coord(&graph->mesh, rank, tt_mesh_pipe(&graph->mesh));
-    const tt_pipe_rank *rows = &pipe->rank[coord];
-    tt_lower_row *row = tt_alloc(2 * (int64_t)sizeof *row * (rows->n + 1));
-    if (row == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a schedule");
+    const char *state = state_of_rows(graph);
+    const int axis = tt_mesh_pipe(&graph->mesh);
+    if (state != NULL && axis >= 0)
+        TT_TRY(check_ascends(pipe, tt_mesh_coord(&graph->mesh, rank, axis),
+                             state));
+    tt_pipe_row *folded = NULL;
+    tt_pipe_rank rows = {0};
+    TT_TRY(rows_of(pipe, graph, rank, &folded, &rows));
+    tt_lower_row *row = tt_alloc(2 * (int64_t)sizeof *row * (rows.n + 1));
     options->row = row;
     options->split_weight_grad = has_apart(pipe);
-    for (int32_t i = 0; i < rows->n; i++)
-        options->n_rows += add_row(&rows->row[i], options->split_weight_grad,
-                                   &row[options->n_rows]);
+    options->bound = pipe->bound;
+    if (tt__is_endless(pipe)) {
+        options->n_updates = pipe->n_steps;
+        options->n_versions = pipe->n_versions;
+    }
+    for (int32_t i = 0; i < rows.n && row != NULL; i++)
+        options->n_rows +=
+            add_row(pipe, &rows.row[i], options->split_weight_grad,
+                    &row[options->n_rows]);
+    tt_free(folded);
     *row_out = row;
-    return TT_OK;
+    return row != NULL ? TT_OK
+                       : tt_fail(TT_ERR_NOMEM, "no memory for a schedule");
 }

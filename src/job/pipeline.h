@@ -10,6 +10,10 @@
 // What pipe.cut says, for the graph.
 tt_layers_cut tt__pipeline_cut(const tt_job *job);
 
+// Whether the schedule holds the model twice. Then messages of two ranks cross, and none
+// may wait until its peer has come to it: links between devices would.
+bool tt__pipeline_crosses(const tt_job *job);
+
 // The table that pipe.schedule names, for so many micro-batches; NULL: there are no
 // stages. Fails in a sentence where the table does not exist, is wrong or cannot be run.
 tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,

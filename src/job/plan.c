@@ -18,15 +18,19 @@
 
 #include "base/alloc.h"
 #include "config/layout_check.h"
+#include "job/dynamic/dynamic.h"
+#include "job/endless.h"
 #include "job/exact.h"
 #include "job/exchange.h"
 #include "job/internal.h"
 #include "job/job.h"
 #include "job/pipeline.h"
+#include "job/replicas.h"
 #include "job/same_order.h"
 #include "job/train_graph.h"
 #include "job/variant.h"
 #include "ops/ops.h"
+#include "pass/copies.h"
 #include "pass/fuse.h"
 #include "pass/offload.h"
 #include "pass/partition/partition.h"
@@ -93,12 +97,13 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     tt_partition_params params = {0};
     const int64_t micro =
         tt_shape_dim(&graph->value[tt_graph_find(graph, "x").id].type.shape, 0);
+    const bool differs = is_trained(graph) && tt__job_replicas_count(job) > 1;
     const int64_t replicas =
         is_trained(graph) ? tt__job_codes_replicas(job) : 1;
     const int64_t blocks =
         replicas > 1 ? replicas : tt__exact_blocks(job, micro);
     const bool is_folded = blocks > 1;
-    if (job->peers.size == 1 && !is_folded)
+    if (job->grid.ranks == 1 && !is_folded && !differs)
         return TT_OK;
     TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
@@ -108,7 +113,11 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     params.way =
         job->distribution.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
-    if (is_folded) {
+    params.stage_outputs =
+        tt_is(tt_graph_output_find(graph, "loss.0")); // see train_graph.h
+    if (differs) {
+        TT_TRY(tt__job_replicas_partition(job, &params, chain));
+    } else if (is_folded) {
         TT_TRY(tt__exact_partition(job, blocks, &params));
         tt__exact_fold(job, blocks, micro, chain);
     }
@@ -161,9 +170,14 @@ static tt_status add_offload(const tt_job *job, int what, tt_chain *chain)
 }
 
 static tt_status rewrite(const tt_job *job, const tt__variant *v,
-                         tt_graph **graph)
+                         const tt_pipe *pipe, tt_graph **graph)
 {
     tt_chain chain = {0};
+    if (pipe != NULL && pipe->rule == TT_PIPE_PREDICT)
+        tt_chain_add(&chain, &tt_pass_predict, NULL);
+    if (pipe != NULL && pipe->n_copies > 1)
+        tt_chain_add(&chain, &tt_pass_copies,
+                     &(tt_copies_params){pipe->n_chunks});
     if (v->precision == TT_PRECISION_FP8)
         tt_chain_add(&chain, &tt_pass_fp8, NULL);
     if (v->recompute != 0)
@@ -176,32 +190,34 @@ static tt_status rewrite(const tt_job *job, const tt__variant *v,
 static tt_train_recipe recipe_of(tt_job *job)
 {
     const bool is_fp16 = job->options.precision == TT_PRECISION_FP16;
+    tt_optim_params params = job->optim_params.params;
+    params.momentum = tt__dynamic_momentum(job);
     return (tt_train_recipe){
         .model = job->model,
         .model_params = job->model_params,
         .optim = {.def = job->optim,
-                  .params = job->optim_params.params,
-                  .clip = job->optim_params.clip,
+                  .params = params,
+                  .clip = job->workers > 0 ? 0 : job->optim_params.clip,
                   .is_decayed = is_decayed,
                   .rate = rate,
                   .user = job,
                   .exact = job->options.exact,
                   .ema = job->train.ema,
-                  .guard = job->guard,
+                  .guard = job->guard && job->workers == 0,
                   .scaling = {job->train.loss_scale_growth}},
         .smoothing = job->options.smoothing,
         .no_masters = !job->optim_params.master,
         .loss_scale = is_fp16 ? job->train.loss_scale : 0,
         .bn_group = job->train.bn_group,
         .cut = tt__pipeline_cut(job),
-        .asks_to_stop = job->peers.size > 1,
+        .asks_to_stop = job->grid.ranks > 1 && tt__job_replicas_count(job) == 1,
         .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
 
 tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
                             int32_t rank, tt_plan **plan_out)
 {
-    tt_lower_options options = {.rank = rank,
+    tt_lower_options options = {.rank = job->workers > 0 ? 0 : rank,
                                 .n_micro = (int32_t)p->accumulate,
                                 .bucket_bytes = job->exchange.bucket > 0
                                                     ? job->exchange.bucket
@@ -209,11 +225,15 @@ tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
                                 .order = (tt_flight_order)job->exchange.order,
                                 .in_order = job->in_order};
     tt_lower_row *row = NULL;
-    TT_TRY(tt__pipeline_rows(p->pipe, p->graph, rank, &options, &row));
-    const tt_status status =
-        tt_plan_lower(p->graph, &job->backend->target, &options, plan_out);
+    tt_status status =
+        tt__pipeline_rows(p->pipe, p->graph, rank, &options, &row);
+    if (status == TT_OK)
+        status =
+            tt_plan_lower(p->graph, &job->backend->target, &options, plan_out);
     tt_free(row);
-    return status;
+    return status == TT_ERR_ARG && p->pipe != NULL
+               ? tt_fail_context(status, "pipe.schedule=%s", p->pipe->name)
+               : status;
 }
 
 // Asks for what is chosen where the layers are cut.
@@ -228,15 +248,31 @@ static tt_status want_cut(const tt_job *job, tt_layers_cut *cut, tt__planned *p)
     return p->cut != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
+// Stages do not wait for each other, neither for a verdict about the step nor to ask
+// whether one wants to stop.
+static void let_stages_go(tt_train_recipe *recipe)
+{
+    recipe->is_endless = true;
+    recipe->asks_to_stop = false;
+    recipe->optim.guard = false;
+}
+
 tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
 {
     tt__planned p = {.io = job->io, .accumulate = v->accumulate};
     tt_train_recipe recipe = recipe_of(job);
     tt__recipe_precision(v->precision, &recipe);
-    p.io.batch = job->options.batch / v->accumulate;
+    const int64_t micro = job->options.batch / v->accumulate;
+    p.io.batch = micro / tt__job_replicas_count(job);
+    if (job->workers > 0)
+        p.io.batch /= job->workers * job->local_steps;
     TT_TRY(want_cut(job, &recipe.cut, &p));
     TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
+    if (tt__is_endless(p.pipe))
+        let_stages_go(&recipe);
     tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
+    if (status == TT_OK && recipe.is_endless)
+        status = tt__endless_check_graph(job, p.pipe, p.graph);
     if (status == TT_OK) {
         const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
         p.classes = tt_shape_dim(logits, logits->ndim - 1);
@@ -249,10 +285,11 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
         status = tt__job_chunk(job, v->chunks, &p.graph);
     if (status == TT_OK) {
         p.chunks = tt__chunks_in(p.graph);
-        status = rewrite(job, v, &p.graph);
+        status = rewrite(job, v, p.pipe, &p.graph);
     }
     if (status == TT_OK)
         status = tt__planned_lower(job, &p, job->peers.rank, &p.plan);
+    p.io.batch = micro;
     if (status != TT_OK)
         tt__planned_free(&p);
     else

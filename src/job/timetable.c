@@ -48,9 +48,10 @@ static tt_status speed_of(const tt_job *job, int32_t rank, double *speed_out)
 }
 
 // Adds the segments of stage `r` to the seconds of its chunks. The update of all of them
-// is one segment, and counts for the first, which is chunk `r`.
-static void add_segments(const tt_plan *plan, int32_t r, double speed,
-                         double *row[TT_N_PIPE_PHASES])
+// is one segment, and counts for the first, which is chunk `r`. The second copy of a chunk
+// takes as long as the first.
+static void add_segments(const tt_plan *plan, int32_t r, const tt_pipe *pipe,
+                         double speed, double *row[TT_N_PIPE_PHASES])
 {
     static const tt_pipe_phase phase[TT_N_PHASES] = {
         [TT_FORWARD] = TT_PIPE_FORWARD,
@@ -59,7 +60,11 @@ static void add_segments(const tt_plan *plan, int32_t r, double speed,
         [TT_UPDATE] = TT_PIPE_UPDATE};
     for (int32_t i = 0; i < plan->n_segments; i++) {
         const tt_segment *x = &plan->segment[i];
-        const double seconds = tt_plan_seconds(plan, i) / speed;
+        double seconds = tt_plan_seconds(plan, i) / speed;
+        if (x->stage >= pipe->n_chunks)
+            continue;
+        if (x->phase == TT_UPDATE) // a row for each copy
+            seconds /= pipe->n_copies;
         row[phase[x->phase]][x->phase == TT_UPDATE ? r : x->stage] += seconds;
         if (x->phase == TT_BACKWARD || x->phase == TT_WEIGHT_GRAD)
             row[TT_PIPE_BACKWARD][x->stage] += seconds;
@@ -75,8 +80,13 @@ static tt_status add_stage(const tt_job *job, int32_t r,
     double speed = 1;
     TT_TRY(speed_of(job, rank, &speed));
     TT_TRY(tt_job_plan_rank(job, rank, &plan));
-    add_segments(plan, r, speed, row);
-    *stage = (tt_stage){plan->n_slots, plan->slot_bytes, plan->peak_bytes};
+    add_segments(plan, r, job->pipe, speed, row);
+    *stage = (tt_stage){.n_slots = plan->n_slots,
+                        .slot_bytes = plan->slot_bytes,
+                        .peak_bytes = plan->peak_bytes,
+                        .n_versions = job->pipe->n_versions[r],
+                        .old_bytes = plan->stash_bytes,
+                        .staleness = tt_pipe_staleness(job->pipe, r)};
     tt_plan_destroy(plan);
     return TT_OK;
 }

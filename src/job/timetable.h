@@ -10,6 +10,9 @@
 typedef struct tt_stage {
     int32_t n_slots; // micro-batches that its ranks hold at once
     int64_t slot_bytes, peak_bytes;
+    int32_t n_versions; // of its weights
+    int64_t old_bytes;  // of those that are not the newest
+    int32_t staleness;  // tt_pipe_staleness
 } tt_stage;
 
 typedef struct tt_timetable {

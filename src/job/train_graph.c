@@ -24,8 +24,7 @@ static tt_val tally(tt_builder *b, const char *name, tt_val v)
 }
 
 typedef struct losses {
-    tt_val loss;       // of one micro-batch
-    tt_val sum, count; // over the step
+    tt_val loss, count; // of one micro-batch
 } losses;
 
 static losses add_loss(tt_builder *b, const tt_train_recipe *recipe,
@@ -38,11 +37,54 @@ static losses add_loss(tt_builder *b, const tt_train_recipe *recipe,
     l.loss = tt_callf(b, &tt_op_cross_entropy, in, 2, "smoothing=%.17g",
                       recipe->smoothing);
     tt_outputs_of(b, l.loss, out);
-    l.sum = tally(b, "loss", out[0]);
-    l.count = tally(b, "count", out[1]);
-    (void)tally(b, "correct", tt_call(b, &tt_op_correct, NULL, in, 2, NULL));
+    l.count = out[1];
     tt_scope_pop(b, scope);
     return l;
+}
+
+static tt_val add_correct(tt_builder *b, const tt_model_io *io)
+{
+    const tt_val in[] = {io->logits, io->labels};
+    return tt_call(b, &tt_op_correct, NULL, in, 2, NULL);
+}
+
+// The same over the step.
+static losses add_tallies(tt_builder *b, const tt_model_io *io, const losses *l)
+{
+    const int scope = tt_scope_push(b, "loss");
+    losses sums;
+    sums.loss = tally(b, "loss", l->loss);
+    sums.count = tally(b, "count", l->count);
+    (void)tally(b, "correct", add_correct(b, io));
+    tt_scope_pop(b, scope);
+    return sums;
+}
+
+static tt_val tally_of(tt_builder *b, const char *name, int32_t stage, tt_val v)
+{
+    const char *own = tt_arena_printf(b->graph->arena, "%s.%d", name, stage);
+    return own == NULL ? tt_builder_fail(b, TT_ERR_NOMEM) : tally(b, own, v);
+}
+
+// Of each stage, with the gradients that it makes; see tt_train_recipe.is_endless.
+static tt_status add_stage_tallies(tt_builder *b, const tt_model_io *io,
+                                   const losses *l, int32_t n_stages,
+                                   tt_val *count)
+{
+    const int32_t stage = b->stage;
+    const tt_phase phase = b->phase;
+    const int scope = tt_scope_push(b, "loss");
+    const tt_val correct = add_correct(b, io);
+    b->phase = TT_BACKWARD;
+    for (b->stage = 0; b->stage < n_stages; b->stage++) {
+        (void)tally_of(b, "loss", b->stage, l->loss);
+        count[b->stage] = tally_of(b, "count", b->stage, l->count);
+        (void)tally_of(b, "correct", b->stage, correct);
+    }
+    tt_scope_pop(b, scope);
+    b->stage = stage;
+    b->phase = phase;
+    return b->status;
 }
 
 // See tt_train_recipe.asks_to_stop: a wish that travels with the losses.
@@ -95,6 +137,21 @@ static tt_status check_trained(const tt_builder *b,
                                    : "the model has no weight to train");
 }
 
+static tt_status update_stages(tt_builder *b, const tt_train_recipe *recipe,
+                               const tt_model_io *io, const losses *l,
+                               tt_optim_use *optim)
+{
+    const int32_t n = recipe->cut.n_chunks;
+    tt_val *count =
+        tt_arena_alloc(b->graph->arena, n * (int64_t)sizeof(*count));
+    if (count == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(add_stage_tallies(b, io, l, n, count));
+    optim->n_stages = n;
+    optim->stage_count = count;
+    return tt_optim_apply(b, optim);
+}
+
 static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
                        tt_model_io *io)
 {
@@ -103,17 +160,21 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
     io->extra_loss = TT_NONE;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     const losses l = add_loss(b, recipe, io);
+    if (!recipe->is_endless) {
+        const losses sums = add_tallies(b, io, &l);
+        optim.loss = sums.loss;
+        optim.count = sums.count;
+    }
     tt_val learnt =
         tt_is(io->extra_loss) ? tt_add(b, l.loss, io->extra_loss) : l.loss;
     learnt = scale_loss(b, recipe, learnt, &optim);
     add_stop(b, recipe, io);
-    optim.loss = l.sum;
-    optim.count = l.count;
     TT_TRY(b->status);
     TT_TRY(check_trained(b, recipe));
     TT_TRY(tt_layers_assign(b, &recipe->cut));
     TT_TRY(tt_grad(b, learnt, recipe->is_frozen, recipe->optim.user));
-    return tt_optim_apply(b, &optim);
+    return recipe->is_endless ? update_stages(b, recipe, io, &l, &optim)
+                              : tt_optim_apply(b, &optim);
 }
 
 static tt_status build_infer(tt_builder *b, const tt_train_recipe *recipe,
@@ -123,7 +184,8 @@ static tt_status build_infer(tt_builder *b, const tt_train_recipe *recipe,
     b->is_training = false;
     b->reads_only = true;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
-    (void)add_loss(b, recipe, io);
+    const losses l = add_loss(b, recipe, io);
+    (void)add_tallies(b, io, &l);
     add_stop(b, recipe, io);
     if (wants_logits)
         tt_output(b, "logits", io->logits);

@@ -5,7 +5,8 @@
 //
 // Scalars "lr", "step", "skip" and (with dropout) "seed" are inputs, with a guard
 // "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped",
-// "loss_scale" (of the next step).
+// "loss_scale" (of the next step); of stages that do not wait for each other only the
+// first four, each with the number of its stage.
 //
 // Inference has the first line of this only: see tt_inference_graph.
 
@@ -29,6 +30,10 @@ typedef struct tt_train_recipe {
     bool asks_to_stop;
     int64_t bn_group;  // samples that batch norm takes together; 0: all
     tt_layers_cut cut; // into stages; all zero: one
+    // Stages update their weights without waiting for each other. So that nothing but
+    // activations and gradients goes from one to another, each sums the losses of the
+    // micro-batches that come back to it: outputs "loss.STAGE" and so on.
+    bool is_endless;
     // Which weights get no gradient; NULL: all get one. Shares optim.user.
     bool (*is_frozen)(const char *name, void *user);
 } tt_train_recipe;

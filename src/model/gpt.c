@@ -26,7 +26,7 @@
 typedef struct params {
     int64_t layers, width, heads, vocab, context, ff;
     double dropout, deviation, eps;
-    bool bias;
+    bool bias, tied;
     int64_t experts, choices;
     double capacity, balance;
 } params;
@@ -153,8 +153,12 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     x = tt_nn_layer_norm(b, x, "ln_f", p->eps);
     tt_scope_pop(b, top);
     const int head = tt_scope_push(b, "lm_head");
-    io->logits = tt_callf(b, &tt_op_matmul, (tt_val[]){x, wte, TT_NONE}, 3,
-                          "transpose_b=true");
+    const tt_val to_logits =
+        p->tied ? wte
+                : tt_param(b, "weight", normal, "vocab:%lld embed:%lld",
+                           (long long)p->vocab, (long long)p->width);
+    io->logits = tt_callf(b, &tt_op_matmul, (tt_val[]){x, to_logits, TT_NONE},
+                          3, "transpose_b=true");
     tt_scope_pop(b, head);
     return tt_builder_status(b);
 }
@@ -180,6 +184,8 @@ static const tt_opt options[] = {
      NULL, 1e-15, 1},
     {"bias", "true", "biases in the linear layers", TT_OPT_BOOL,
      offsetof(params, bias)},
+    {"tied", "true", "the head shares the embedding", TT_OPT_BOOL,
+     offsetof(params, tied)},
     {"experts", "0", "experts in place of each MLP; 0: none", TT_OPT_I64,
      offsetof(params, experts), NULL, 0, 1 << 16},
     {"choices", "2", "experts that a token goes to", TT_OPT_I64,
@@ -204,6 +210,7 @@ static const tt_model_sample samples[] = {
     {"layers=2 width=8 heads=2 vocab=10 context=6", .seq = 6,
      .tensor = "heads:tensor ff:tensor vocab:tensor"},
     {"layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", .seq = 6},
+    {"layers=1 width=8 heads=2 vocab=10 context=6 tied=false", .seq = 6},
     {"layers=2 width=8 heads=2 vocab=10 context=6 experts=3 "
      "balance=0",
      .seq = 6, .tensor = "heads:tensor experts:tensor vocab:tensor"},

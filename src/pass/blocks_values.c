@@ -176,6 +176,27 @@ static tt_status reduce(tt__blocks *w, const tt_node *node)
     return w->r.b.status;
 }
 
+// Block j of rank r is the one that is `by` blocks before it: another block of a rank
+// that is the same number of ranks away for all r.
+//
+//   by = 1, 2 blocks each      0 1 | 2 3 | 4 5      block 0: block 1 of the rank before
+//                              5 0 | 1 2 | 3 4      block 1: block 0 of the same rank
+static tt_status shift(tt__blocks *w, const tt_node *node)
+{
+    const tt_comm_params *p = node->params;
+    const int32_t in = node->in[0].id, out = node->out[0].id;
+    const int64_t all = (int64_t)w->ranks * w->parts;
+    for (int j = 0; j < w->parts; j++) {
+        const int64_t from = ((j - p->by) % all + all) % all;
+        const int ranks = (int)(from / w->parts);
+        tt_val x;
+        TT_TRY(tt__blocks_copy(w, in, (int)(from % w->parts), &x));
+        tt__blocks_copies(w, out)[j] =
+            ranks == 0 ? x : tt_shift(&w->r.b, x, w->axis, w->ranks - ranks);
+    }
+    return w->r.b.status;
+}
+
 tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
 {
     const tt_comm_params *p = node->params;
@@ -184,11 +205,16 @@ tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
     tt_val x;
     if (node->op == &tt_op_all_reduce || node->op == &tt_op_reduce_scatter)
         return reduce(w, node);
+    if (node->op == &tt_op_shift)
+        return shift(w, node);
     TT_TRY(tt__blocks_whole(w, node->in[0].id, &x));
     if (node->op == &tt_op_keep_first)
         return keep_first(w, node, x);
     if (node->op == &tt_op_all_gather)
-        w->r.kept[out] = is_one ? x : tt_all_gather(&w->r.b, x, w->axis);
+        w->r.kept[out] = is_one ? x
+                         : p->packets
+                             ? tt_all_gather_packets(&w->r.b, x, w->axis)
+                             : tt_all_gather(&w->r.b, x, w->axis);
     else if (node->op == &tt_op_all_to_all)
         w->r.kept[out] = is_one ? x : tt_all_to_all(&w->r.b, x, w->axis, p->to);
     else if (node->op == &tt_op_take)

@@ -69,6 +69,18 @@ int32_t tt_pipe_target(const tt_pipe *p, const tt_pipe_row *row)
     return neighbour(p, row, way_of(row->phase));
 }
 
+int32_t tt_pipe_staleness(const tt_pipe *p, int32_t rank)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < p->rank[rank].n; i++) {
+        const tt_pipe_row *row = &p->rank[rank].row[i];
+        const int32_t late = row->micro / p->n_micro - row->version;
+        if (row->phase == TT_PIPE_FORWARD && late > most)
+            most = late;
+    }
+    return most;
+}
+
 // ---- an empty table ------------------------------------------------------
 
 static tt_status check_size(const char *what, int64_t n, int64_t most)

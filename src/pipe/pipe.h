@@ -173,6 +173,10 @@ tt_status tt_pipe_least_capacity(const tt_pipe *p, int32_t *capacity_out);
 int32_t tt_pipe_source(const tt_pipe *p, const tt_pipe_row *row);
 int32_t tt_pipe_target(const tt_pipe *p, const tt_pipe_row *row);
 
+// Most updates of a rank that come between the weights that a micro-batch reads forward and
+// the update that its gradient goes into; 0: none, the pipe is emptied before each.
+int32_t tt_pipe_staleness(const tt_pipe *p, int32_t rank);
+
 const char *tt_pipe_phase_name(tt_pipe_phase phase); // "input gradient"
 const char *tt_pipe_rule_name(tt_pipe_rule rule);    // "stash"
 

@@ -48,12 +48,13 @@ void tt__accumulate_wish(tt__lower *l, tt_val v, tt_operand *form)
         form->layout = like->operand.layout;
 }
 
-// The update runs once per step, so a sum that starts there starts anew.
+// The update runs once per step, and so does what comes after it: a sum that starts there
+// starts anew.
 static tt_accumulate mode_of(const tt__lower *l, bool is_first)
 {
     if (!is_first)
         return TT_ADD;
-    return l->phase == TT_UPDATE ? TT_WRITE : TT_ADD_AFTER_FIRST;
+    return l->phase >= TT_UPDATE ? TT_WRITE : TT_ADD_AFTER_FIRST;
 }
 
 // Whether this term will ever be added to what is there already.

@@ -40,7 +40,7 @@ typedef struct kind { // members of a bucket are alike
     bool in_place;
 } kind;
 
-// Reduced in the update, but finished before.
+// Reduced or gathered in the update, but finished before: a gradient, or a code of one.
 static bool is_gradient(const tt__lower *l, const tt__trip *trip)
 {
     const tt_node *node = &l->g->node[trip->node];
@@ -51,8 +51,9 @@ static bool is_gradient(const tt__lower *l, const tt__trip *trip)
         l->g->value[l->info[node->in[0].id].root].node; // -1: a leaf
     return node->phase == TT_UPDATE &&
            (node->op == &tt_op_all_reduce ||
-            node->op == &tt_op_reduce_scatter) &&
-           from >= 0 && l->g->node[from].phase != TT_UPDATE;
+            node->op == &tt_op_reduce_scatter ||
+            node->op == &tt_op_all_gather) &&
+           from >= 0 && l->runs_in[from] != TT_UPDATE;
 }
 
 static kind kind_of(const tt__lower *l, const tt__trip *trip)

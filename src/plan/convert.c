@@ -44,8 +44,11 @@ static tt_status remember(tt__lower *l, const tt_ref *from, const tt_ref *to)
     TT_TRY(tt__grow(l->arena, &l->converted, sizeof(*l->converted),
                     l->n_converted, &l->converted_capacity));
     int32_t *first = &l->buffer[from->buffer].first_converted;
-    l->converted[l->n_converted] = (tt__converted){
-        .from = *from, .to = *to, .segment = l->segment, .next = *first};
+    l->converted[l->n_converted] = (tt__converted){.from = *from,
+                                                   .to = *to,
+                                                   .segment = l->segment,
+                                                   .phase = l->phase,
+                                                   .next = *first};
     *first = l->n_converted++;
     return TT_OK;
 }
@@ -59,7 +62,9 @@ tt_status tt__convert(tt__lower *l, const tt_ref *from, const tt_operand *form,
     int32_t c = l->buffer[from->buffer].first_converted;
     for (; c >= 0; c = l->converted[c].next) {
         const tt__converted *old = &l->converted[c];
-        if (old->segment == l->segment && same_ref(&old->from, from) &&
+        if (old->segment == l->segment &&
+            (old->phase != TT_UPDATE || l->phase == TT_UPDATE) &&
+            same_ref(&old->from, from) &&
             tt_operand_same_form(&old->to.operand, &to.operand)) {
             *to_out = old->to;
             return TT_OK;

@@ -127,7 +127,8 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     const bool is_ordered = l->in_order || tt__is_across_stages(l->g, step);
     if (is_ordered && is_update && trip->ready < segment->first)
         trip->ready = segment->first;
-    trip->due = is_update ? plan->n_steps : segment->first + segment->n;
+    trip->due = is_update ? tt__first_step_of(plan, TT_UPDATE + 1)
+                          : segment->first + segment->n;
     if (tt__is_open(step)) {
         trip->due = plan->n_steps;
         return;
@@ -261,7 +262,9 @@ static void add_scatters(tt__trips *t, const tt_segment *segment, int32_t *room)
 static bool is_new_weight(const tt_plan *plan, const tt_flight *flight)
 {
     const tt_step *step = &plan->step[plan->member[flight->first]];
-    return flight->is_last_only && step->op == &tt_op_all_gather &&
+    return flight->is_last_only &&
+           flight->ready > tt__first_step_of(plan, TT_UPDATE) &&
+           step->op == &tt_op_all_gather &&
            step->in[0].buffer != step->out[0].buffer;
 }
 

@@ -6,6 +6,7 @@
 //   prefetch   gathers of weights ahead of their use
 //   slice      buckets in pieces, so that others need not wait long
 //   schedule   which bucket goes first
+//   driven     rows whose order is decided while they run
 //
 // All ranks must begin the same flights in the same order, so what decides (the
 // order of nodes, sizes of whole values) does not depend on the rank.
@@ -67,5 +68,9 @@ tt_status tt__steps_reorder(tt__trips *t);
 tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n);
 tt_status tt__prefetch(tt__trips *t);
 tt_status tt__flights_slice(tt__trips *t); // flights are sorted
+
+// With options.bound, which flights are begun before their rows; refuses what must
+// have an order.
+tt_status tt__driven_mark(const tt__lower *l);
 
 #endif

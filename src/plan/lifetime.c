@@ -39,18 +39,35 @@ static void touch_step(tt_plan *plan, const tt_step *step, int32_t at)
     touch(plan, step->scratch, at);
 }
 
+static bool is_from_host(const tt__lower *l, int32_t v)
+{
+    const tt_role role = l->g->value[v].role;
+    return (role == TT_ROLE_INPUT || role == TT_ROLE_SCALAR) &&
+           l->plan->home[v].buffer >= 0;
+}
+
 // What the host writes for each micro-batch is there once in each slot.
 static void touch_fed(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++) {
-        const tt_role role = l->g->value[v].role;
         const int32_t b = l->plan->home[v].buffer;
-        if ((role != TT_ROLE_INPUT && role != TT_ROLE_SCALAR) || b < 0)
+        if (!is_from_host(l, v))
             continue;
         l->plan->buffer[b].class_ = TT_SLOT;
         touch(l->plan, b, 0);
         touch(l->plan, b, l->plan->n_steps);
     }
+}
+
+// What may come before its row begins lies in the slot, from the row before on.
+static void touch_ahead(tt_plan *plan, const tt_step *step, int32_t begin)
+{
+    const int32_t first = plan->segment[segment_of(plan, begin)].first;
+    touch_refs(plan, step->out, step->n_out, first > 0 ? first - 1 : 0);
+    for (int32_t i = 0; i < step->n_out; i++)
+        if (plan->n_slots > 1 && step->out[i].buffer >= 0 &&
+            plan->buffer[step->out[i].buffer].class_ == TT_SCRATCH)
+            plan->buffer[step->out[i].buffer].class_ = TT_SLOT;
 }
 
 static bool crosses(const tt_plan *plan, const tt_buffer *b)
@@ -77,7 +94,39 @@ static void leave_slots(tt_plan *plan)
     }
 }
 
-void tt__lifetimes_find(tt__lower *l)
+static void keep(tt_plan *plan, const tt_ref *ref, int32_t n,
+                 const bool *is_fed)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (ref[i].buffer >= 0 && !is_fed[ref[i].buffer] &&
+            plan->buffer[ref[i].buffer].class_ == TT_SLOT)
+            plan->buffer[ref[i].buffer].class_ = TT_PERSISTENT;
+}
+
+// Updates run while micro-batches are in their slots. What they leave behind, or find,
+// lies in no slot; but what the host feeds is there once in each.
+static tt_status keep_updates(const tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    bool *is_fed = tt_arena_alloc(l->arena, plan->n_buffers + 1);
+    if (is_fed == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t v = 0; v < l->g->n_values; v++)
+        if (is_from_host(l, v))
+            is_fed[plan->home[v].buffer] = true;
+    for (int32_t i = 0; i < plan->n_segments; i++) {
+        const tt_segment *segment = &plan->segment[i];
+        for (int32_t s = 0; s < segment->n && segment->phase == TT_UPDATE;
+             s++) {
+            const tt_step *step = &plan->step[segment->first + s];
+            keep(plan, step->in, step->n_in, is_fed);
+            keep(plan, step->out, step->n_out, is_fed);
+        }
+    }
+    return TT_OK;
+}
+
+tt_status tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
     for (int32_t s = 0; s < plan->n_steps; s++)
@@ -94,6 +143,8 @@ void tt__lifetimes_find(tt__lower *l)
             touch_step(plan, step, flight->end - 1);
             if (flight->is_open) // as long as the slot
                 touch_step(plan, step, 0);
+            if (flight->is_ahead)
+                touch_ahead(plan, step, flight->begin);
         }
     }
     if (plan->n_slots > 1)
@@ -107,4 +158,5 @@ void tt__lifetimes_find(tt__lower *l)
             plan->buffer[i].class_ = TT_SLOT;
     if (plan->n_slots > 1)
         leave_slots(plan);
+    return l->is_endless ? keep_updates(l) : TT_OK;
 }

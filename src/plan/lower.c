@@ -34,7 +34,8 @@
 //
 // lower.h says what each file does.
 
-#include "plan/lower.h"
+#include "plan/flights.h"
+#include "plan/stash.h"
 
 static tt_status make_plan(const tt_graph *g, tt_target *target,
                            const tt_lower_options *options, tt_plan **plan_out)
@@ -59,6 +60,9 @@ static tt_status make_plan(const tt_graph *g, tt_target *target,
     plan->rank = options->rank;
     plan->n_micro = options->n_micro > 0 ? options->n_micro : 1;
     plan->n_slots = 1;
+    plan->bound = options->bound;
+    plan->n_updates = options->n_updates > 0 ? options->n_updates : 1;
+    plan->n_places = 1;
     plan->flight_order = options->order;
     *plan_out = plan;
     return TT_OK;
@@ -130,6 +134,8 @@ static tt_status setup(tt__lower *l)
     l->is_live = tt_arena_alloc(l->arena, nodes);
     l->is_here = tt_arena_alloc(l->arena, nodes);
     l->stage = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->stage));
+    l->is_early = tt_arena_alloc(l->arena, nodes);
+    l->runs_in = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->runs_in));
     l->at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->node_at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->operand =
@@ -141,8 +147,9 @@ static tt_status setup(tt__lower *l)
     l->plan->is_kept = tt_arena_alloc(l->plan->arena, values);
     if (l->plan->home == NULL || l->plan->is_kept == NULL || l->info == NULL ||
         l->is_live == NULL || l->is_here == NULL || l->stage == NULL ||
-        l->at == NULL || l->node_at == NULL || l->operand == NULL ||
-        l->view_operand == NULL || l->ref == NULL || l->type == NULL)
+        l->is_early == NULL || l->runs_in == NULL || l->at == NULL ||
+        l->node_at == NULL || l->operand == NULL || l->view_operand == NULL ||
+        l->ref == NULL || l->type == NULL)
         return TT_ERR_NOMEM;
     return bind_values(l);
 }
@@ -223,8 +230,10 @@ static void sum_cost(tt_plan *plan)
     tt_cost *sum = &plan->cost;
     for (int32_t o = 0; o < plan->n_order; o++) {
         const tt_segment *segment = &plan->segment[plan->order[o].segment];
-        for (int32_t s = 0; s < segment->n; s++) {
-            const tt_cost *c = &plan->step[segment->first + s].cost;
+        for (int32_t s = segment->first; s < segment->first + segment->n; s++) {
+            const tt_cost *c = &plan->step[s].cost;
+            if (!tt_step_runs(&plan->order[o], &plan->step[s]))
+                continue;
             sum->flops += c->flops;
             sum->bytes += c->bytes;
             sum->work += c->work;
@@ -232,11 +241,16 @@ static void sum_cost(tt_plan *plan)
             sum->messages += c->messages;
         }
     }
+    sum->flops /= plan->n_updates;
+    sum->bytes /= plan->n_updates;
+    sum->work /= plan->n_updates;
+    sum->wire_bytes /= plan->n_updates;
+    sum->messages /= plan->n_updates;
 }
 
 static bool is_in_order(const tt_plan *plan, int32_t segment)
 {
-    for (int32_t i = 0; i < plan->n_order; i++)
+    for (int32_t i = 0; i < plan->n_order + plan->n_aside; i++)
         if (plan->order[i].segment == segment)
             return true;
     return false;
@@ -265,9 +279,11 @@ static tt_status lower(tt__lower *l)
         TT_TRY(lower_segment(l, s));
     TT_TRY(check_order(l->plan));
     TT_TRY(tt__homes_finish(l));
+    TT_TRY(tt__stash_make(l));
     TT_TRY(tt__flights_make(l));
+    TT_TRY(tt__driven_mark(l));
     tt__beside_find(l);
-    tt__lifetimes_find(l);
+    TT_TRY(tt__lifetimes_find(l));
     TT_TRY(tt__pack(l));
     TT_TRY(tt__memory_sum(l));
     sum_cost(l->plan);
@@ -287,6 +303,8 @@ tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                    .in_order = options->in_order,
                    .row = options->row,
                    .n_rows = options->n_rows,
+                   .is_endless = options->n_updates > 0,
+                   .n_versions = options->n_versions,
                    .bucket_bytes = options->bucket_bytes > 0
                                        ? options->bucket_bytes
                                        : usual_bucket_bytes};

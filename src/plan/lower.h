@@ -4,13 +4,14 @@
 //   own       shapes of what every rank has of its own
 //   segments  nodes in the order in which they will run
 //   wait      which of them let communication go first
+//   early     which of the update run as soon as a gradient is complete
 //   uses      who reads a value, until when, and where its producer should put it
-//   node      one node: asks the target, gives operands their places, makes steps
-//             (views, convert, accumulate are its special cases)
+//   node      one node: asks the target, gives operands their places, makes steps;
+//             views, convert, accumulate are its special cases
 //   offload   when copies from and to the host must be over
 //   flight    which collectives travel together, from when to when
 //   lifetime  from when to when the steps touch a buffer
-//   pack      offsets
+//   stash     places for older versions of weights; pack: offsets
 
 #ifndef TT_PLAN_LOWER_H
 #define TT_PLAN_LOWER_H
@@ -50,7 +51,8 @@ typedef struct tt__buffer_info {
 typedef struct tt__converted {
     tt_ref from, to;
     int32_t segment;
-    int32_t next; // older conversion of the same buffer, or -1
+    tt_phase phase; // those of the update are read by steps of the update only
+    int32_t next;   // older conversion of the same buffer, or -1
 } tt__converted;
 
 typedef struct tt__lower {
@@ -58,19 +60,22 @@ typedef struct tt__lower {
     tt_target *target;
     tt_plan *plan;
     tt_arena *arena; // temporary
-    bool split_weight_grad;
-    bool in_order;
+    bool split_weight_grad, in_order;
     const tt_lower_row *row; // NULL: no pipeline
     int32_t n_rows;
+    bool is_endless; // updates are rows; n_versions: of weights, per stage
+    const int32_t *n_versions;
     int64_t bucket_bytes;
     bool is_even; // all ranks hold parts of the same shapes
 
-    tt__info *info;   // per value
-    bool *is_here;    // per node: this rank takes part in it
-    bool *is_live;    // per node: here, and somebody needs it
-    int32_t *stage;   // per node
-    int32_t *at;      // per node: its position, or -1
-    int32_t *node_at; // per position: the node
+    tt__info *info;    // per value
+    bool *is_here;     // per node: this rank takes part in it
+    bool *is_live;     // per node: here, and somebody needs it
+    int32_t *stage;    // per node
+    bool *is_early;    // per node: of the update, runs in backward (early.c)
+    tt_phase *runs_in; // per node: its phase; early: that of what it follows
+    int32_t *at;       // per node: its position, or -1
+    int32_t *node_at;  // per position: the node
     int32_t n_at;
 
     int32_t buffers_capacity, steps_capacity;
@@ -121,14 +126,12 @@ static inline bool tt__is_sent(const tt__lower *l, const tt_node *node)
 // steps, until the steps are known) and plan->order.
 tt_status tt__segments_make(tt__lower *l);
 
-// wait: the nodes of a graph in an order in which they may run.
+// wait: the nodes of a graph in an order in which they may run; early moves some.
 void tt__order_nodes(const tt_graph *g, int32_t *order);
-
-// uses
+tt_status tt__early_find(tt__lower *l, int32_t *order);
 void tt__uses_find(tt__lower *l);
 
-// homes: buffers, and where values lie. A state has no home until its first
-// reader says in which form it wants it.
+// homes: where values lie. A state has none until its first reader wants a form.
 tt_status tt__buffer_add(tt__lower *l, const tt_buffer *buffer,
                          int32_t *id_out);
 tt_ref *tt__home(tt__lower *l, tt_val v); // buffer -1: none yet
@@ -139,7 +142,7 @@ tt_status tt__home_make(tt__lower *l, tt_val v, const tt_operand *form);
 tt_status tt__home_read(tt__lower *l, tt_val v, tt_ref *ref_out);
 tt_status tt__homes_finish(tt__lower *l); // states nobody read, aliases
 
-// steps. The step's arrays are copied; its scratch and cost are filled in.
+// The step's arrays are copied; its scratch and cost are filled in.
 tt_status tt__step_add(tt__lower *l, tt_step *step);
 tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out);
 
@@ -150,8 +153,7 @@ tt_status tt__convert_into(tt__lower *l, const tt_ref *from, const tt_ref *to);
 // Forgets conversions from and to a buffer that was written.
 void tt__convert_forget(tt__lower *l, int32_t buffer);
 
-// One node of each kind. `*is_done_out` is false when the general way must be
-// taken.
+// One node of each kind. `*is_done_out` is false when the general way must be taken.
 tt_status tt__lower_view(tt__lower *l, const tt_node *node, bool *is_done_out);
 tt_status tt__lower_concat(tt__lower *l, const tt_node *node,
                            bool *is_done_out);
@@ -163,8 +165,8 @@ tt_status tt__lower_node(tt__lower *l, const tt_node *node);
 // express it.
 bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
                      tt_ref *part_out);
-// The place of `v`, a block that an all_gather joins with other ranks' blocks, inside the
-// state that the gather updates. False when the block is no run of memory.
+// The place of `v`, a block that an all_gather joins with others, inside the state that
+// the gather updates. False when the block is no run of memory.
 bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out);
 // The place of a block inside its whole; false likewise.
 bool tt__block_in(const tt__lower *l, const tt_ref *whole,
@@ -180,9 +182,8 @@ bool tt__view_is_relabel(tt__lower *l, const tt_node *node);
 tt_status tt__read_as(tt__lower *l, tt_val v, const tt_operand *form,
                       tt_ref *ref_out);
 
-// accumulate: in which form a term of a sum should be produced; and adding it to
-// the sum right there, if the kernel's answer allows. Sets is_summed and the
-// term's home then.
+// accumulate: in which form a term of a sum should be produced; and adding it to the
+// sum right there, if the kernel's answer allows. Sets is_summed and its home then.
 void tt__accumulate_wish(tt__lower *l, tt_val v, tt_operand *form);
 tt_status tt__accumulate_try(tt__lower *l, tt_val v, const tt_operand *form,
                              const tt_choice *choice, tt_accumulate *mode_out);
@@ -192,7 +193,7 @@ tt_status tt__flights_make(tt__lower *l);
 tt_status tt__clock_make(tt__lower *l);
 tt_status tt__flights_verify(const tt_plan *plan);
 void tt__beside_find(tt__lower *l); // when copies from and to the host end
-void tt__lifetimes_find(tt__lower *l);
+tt_status tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
 tt_status tt__memory_sum(tt__lower *l); // bytes by use and class
 

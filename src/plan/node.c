@@ -59,14 +59,36 @@ tt_status tt__read_as(tt__lower *l, tt_val v, const tt_operand *form,
     return TT_OK;
 }
 
+// The wire knows one address of an operand, and weights may have several versions, each
+// with its own: a collective reads a copy.
+static tt_status copy_version(tt__lower *l, const tt_node *node, tt_ref *ref)
+{
+    const tt_buffer *weight = &l->plan->buffer[ref->buffer];
+    const tt_buffer copy = {.name = weight->name,
+                            .class_ = TT_SCRATCH,
+                            .use = TT_USE_SCRATCH,
+                            .bytes = weight->bytes};
+    tt_ref to = *ref;
+    if (!l->is_endless || node->phase == TT_UPDATE ||
+        (node->op->flags & TT_OP_COLLECTIVE) == 0 ||
+        weight->class_ != TT_PERSISTENT || weight->use != TT_USE_PARAM)
+        return TT_OK;
+    TT_TRY(tt__buffer_add(l, &copy, &to.buffer));
+    TT_TRY(tt__convert_into(l, ref, &to));
+    *ref = to;
+    return TT_OK;
+}
+
 static tt_status bind_inputs(tt__lower *l, const tt_node *node,
                              const tt_site *site)
 {
     for (int i = 0; i < node->n_in; i++) {
-        if (tt__is_read(node, i))
-            TT_TRY(tt__read_as(l, node->in[i], &site->in[i], &l->ref[i]));
-        else
+        if (!tt__is_read(node, i)) {
             l->ref[i] = (tt_ref){.buffer = -1, .operand = site->in[i]};
+            continue;
+        }
+        TT_TRY(tt__read_as(l, node->in[i], &site->in[i], &l->ref[i]));
+        TT_TRY(copy_version(l, node, &l->ref[i]));
     }
     return TT_OK;
 }

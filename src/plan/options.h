@@ -14,10 +14,14 @@ typedef enum tt_flight_order {
     TT_N_ORDERS,
 } tt_flight_order;
 
-// A row of a pipeline's schedule, for one rank: which segment runs next.
+// A row of a pipeline's schedule, for one rank: which segment runs next. Updates have no
+// rows where there is one in a table: it comes last.
 typedef struct tt_lower_row {
-    tt_phase phase; // not the update, which comes last
-    int32_t stage, micro;
+    tt_phase phase;
+    int32_t stage, micro; // micro-batches are counted over all updates
+    // With several updates: the weights that are read, as updates before them since the
+    // table began; and by how many updates they are carried on.
+    int32_t version, ahead;
 } tt_lower_row;
 
 typedef struct tt_lower_options {
@@ -27,6 +31,13 @@ typedef struct tt_lower_options {
     // a time. NULL: each micro-batch forward and backward, in one slot.
     const tt_lower_row *row;
     int32_t n_rows;
+    // Rows are not an order but a set: which comes next is decided while they run, with at
+    // most so many micro-batches in flight (exec/driven.c). 0: they run in their order.
+    int32_t bound;
+    // Updates in the rows, if these do not wait until the pipe is empty; 0: one, at the
+    // end. Of each stage: how many versions of its weights are kept.
+    int32_t n_updates;
+    const int32_t *n_versions;
     bool split_weight_grad; // weight gradients in segments of their own, after
                             // those of activations
     int64_t bucket_bytes;   // reduced together; 0: 25 MiB

@@ -24,6 +24,20 @@ const tt_type *tt_plan_type(const tt_plan *plan, int32_t v)
                : &plan->graph->value[v].type;
 }
 
+// What a rank has of a value along the axes where the result is own, and all of it along
+// others.
+static void own_part(const tt__lower *l, const tt_type *result, tt_type *type)
+{
+    const tt_mesh *mesh = &l->g->mesh;
+    tt_type part = *type;
+    tt_local local;
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (result->place[a].kind != TT_OWN)
+            part.place[a] = tt_place_replicate();
+    tt_local_of(&part, mesh, l->plan->rank, &local);
+    type->shape = local.shape;
+}
+
 // An input as infer shall see it: whole along axes that cut it, except for what becomes
 // own here.
 static void input_type(const tt__lower *l, const tt_node *node, int i,
@@ -35,7 +49,7 @@ static void input_type(const tt__lower *l, const tt_node *node, int i,
         return;
     *type_out = *tt_plan_type(l->plan, v);
     if (!is_own(l->g, v) && node->op == &tt_op_own)
-        type_out->shape = l->info[v].operand.local.shape;
+        own_part(l, &l->g->value[node->out[0].id].type, type_out);
 }
 
 static tt_status keep_type(tt__lower *l, int32_t v, const tt_shape *shape)

@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "graph/site.h"
 #include "plan/options.h"
+#include "plan/order.h"
 #include "plan/target.h"
 
 typedef enum tt_buffer_class {
@@ -87,13 +88,12 @@ typedef struct tt_segment {
     int32_t first, n; // steps
 } tt_segment;
 
-// Of the rows with its segment in a step, the first writes sums, later ones add to them;
-// with the last they are complete.
-typedef struct tt_order {
-    int32_t segment, micro, slot, version;
-    bool is_first, is_last;
-    bool is_new; // the first row of its micro-batch: it takes the slot
-} tt_order;
+// Whether a step of the row's segment runs in that row: what belongs to the update, but
+// stands in backward (early.c), runs when sums over micro-batches are complete.
+static inline bool tt_step_runs(const tt_order *row, const tt_step *step)
+{
+    return row->is_last || step->phase != TT_UPDATE;
+}
 
 // Collectives that are carried out together while other steps run: begun before
 // one step, over before another. Every collective step is a member of one flight
@@ -112,6 +112,8 @@ typedef struct tt_flight {
     // Sends something to another stage: over when its slot is used again, or the run
     // ends.
     bool is_open;
+    // Brings something from another stage, and is begun before its row (bound > 0).
+    bool is_ahead;
     int32_t needed; // the first step of the next run that uses the result
     int64_t bytes;  // size of what is moved, counted once
 } tt_flight;
@@ -121,7 +123,8 @@ typedef struct tt_plan {
     const tt_graph *graph; // borrowed
     tt_target *target;     // borrowed; kernels of the steps belong to it
     int32_t rank;
-    int32_t n_buffers, n_steps, n_segments, n_order;
+    int32_t n_buffers, n_steps, n_segments;
+    int32_t n_order, n_aside; // rows of a step; of segments aside, after them
     int32_t n_flights, n_members;
     tt_flight *flight; // in the order in which they begin
     int32_t *member;   // steps
@@ -135,6 +138,13 @@ typedef struct tt_plan {
     const tt_type **own_type; // per graph value, see own.h; or NULL
     bool *is_kept; // per graph value: the host may read it after a step
     int32_t n_micro, n_slots;
+    int32_t bound; // of tt_lower_options: the rows have no order
+    // Steps in the order, each with its update; 1: the pipe is empty at each.
+    int32_t n_updates;
+    int32_t n_places; // of weights, the newest counted too
+    int32_t n_stashes;
+    tt_stash *stash;
+    int64_t stash_bytes; // of persistent_bytes
     int64_t
         bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
     int64_t persistent_bytes;

@@ -193,6 +193,9 @@ static void print_order(const tt_plan *plan, tt_str *out)
         const tt_order *o = &plan->order[i];
         tt_str_addf(out, " %s(%d)", plan->segment[o->segment].name, o->micro);
     }
+    for (int32_t i = 0; i < plan->n_aside; i++)
+        tt_str_addf(out, "%s %s", i == 0 ? " |" : "",
+                    plan->segment[plan->order[plan->n_order + i].segment].name);
     tt_str_add(out, "\n");
 }
 

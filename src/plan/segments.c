@@ -1,17 +1,22 @@
 // segments - the order in which nodes run: grouped by (phase, stage), within a
 // group as in the graph, but for those that wait (wait.c).
 //
-//   forward.0 forward.1 ... backward.1 backward.0 [weight_grad.1 ...] update.0
+//   forward.0 forward.1 ... backward.1 backward.0 [weight_grad.1 ...] update.0 | aside
+//
+// Phases aside (graph.h) are no part of a step: each of their segments has a row of its
+// own after the rows of a step, and is run when somebody asks for it.
 //
 // Weight gradients run between the backward nodes, where their operands are
 // still in the cache, unless they were asked to be apart.
 
 #include "plan/flights.h"
+#include "plan/stash.h"
 
-static tt_phase group_phase(const tt__lower *l, const tt_node *node)
+static tt_phase group_phase(const tt__lower *l, int32_t n)
 {
-    return node->phase == TT_WEIGHT_GRAD && !l->split_weight_grad ? TT_BACKWARD
-                                                                  : node->phase;
+    return l->runs_in[n] == TT_WEIGHT_GRAD && !l->split_weight_grad
+               ? TT_BACKWARD
+               : l->runs_in[n];
 }
 
 // Groups in running order: gradients go through the stages backwards.
@@ -45,22 +50,26 @@ static tt_status place_nodes(tt__lower *l, int32_t n_stages, int32_t *start)
 {
     const tt_graph *g = l->g;
     const int32_t n_groups = TT_N_PHASES * n_stages;
+    int32_t *order =
+        tt_arena_alloc(l->arena, (g->n_nodes + 1) * (int64_t)sizeof(*order));
+    if (order == NULL)
+        return TT_ERR_NOMEM;
+    tt__order_nodes(g, order);
     for (int32_t n = 0; n < g->n_nodes; n++)
-        start[1 +
-              group_of(group_phase(l, &g->node[n]), l->stage[n], n_stages)]++;
+        l->runs_in[n] = g->node[n].phase;
+    TT_TRY(tt__early_find(l, order));
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        start[1 + group_of(group_phase(l, n), l->stage[n], n_stages)]++;
     for (int32_t i = 0; i < n_groups; i++)
         start[i + 1] += start[i];
     int32_t *next =
         tt_arena_copy(l->arena, start, n_groups * (int64_t)sizeof(*next));
-    int32_t *order =
-        tt_arena_alloc(l->arena, (g->n_nodes + 1) * (int64_t)sizeof(*order));
-    if (next == NULL || order == NULL)
+    if (next == NULL)
         return TT_ERR_NOMEM;
-    tt__order_nodes(g, order);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const int32_t n = order[i];
         const int32_t group =
-            group_of(group_phase(l, &g->node[n]), l->stage[n], n_stages);
+            group_of(group_phase(l, n), l->stage[n], n_stages);
         l->at[n] = next[group]++;
         l->node_at[l->at[n]] = n;
     }
@@ -80,8 +89,7 @@ static tt_status add_segments(tt__lower *l, int32_t n_stages,
     for (int32_t i = 0; i < n_groups; i++) {
         if (start[i] == start[i + 1])
             continue;
-        const tt_node *node = &l->g->node[l->node_at[start[i]]];
-        const tt_phase phase = group_phase(l, node);
+        const tt_phase phase = group_phase(l, l->node_at[start[i]]);
         const int32_t stage = l->stage[l->node_at[start[i]]];
         const char *name =
             tt_arena_printf(plan->arena, "%s.%d", tt_phase_name(phase), stage);
@@ -102,7 +110,7 @@ static void add_usual(tt_plan *plan)
 {
     for (int32_t m = 0; m < plan->n_micro; m++)
         for (int32_t s = 0; s < plan->n_segments; s++)
-            if (plan->segment[s].phase != TT_UPDATE)
+            if (plan->segment[s].phase < TT_UPDATE)
                 plan->order[plan->n_order++] =
                     (tt_order){.segment = s, .micro = m};
 }
@@ -115,24 +123,35 @@ static int32_t find_segment(const tt_plan *plan, tt_phase phase, int32_t stage)
     return -1;
 }
 
+static int64_t all_micro(const tt_plan *plan)
+{
+    return (int64_t)plan->n_micro * plan->n_updates;
+}
+
+static bool is_update(const tt_plan *plan, int32_t row)
+{
+    return plan->segment[plan->order[row].segment].phase == TT_UPDATE;
+}
+
 // A micro-batch takes the first free slot with its first row and frees it with its last.
 static tt_status assign_slots(tt__lower *l)
 {
     tt_plan *plan = l->plan;
-    int32_t *left =
-        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*left));
-    int32_t *slot =
-        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*slot));
-    bool *is_taken = tt_arena_alloc(l->arena, plan->n_micro);
+    const int64_t n = all_micro(plan);
+    int32_t *left = tt_arena_alloc(l->arena, n * (int64_t)sizeof(*left));
+    int32_t *slot = tt_arena_alloc(l->arena, n * (int64_t)sizeof(*slot));
+    bool *is_taken = tt_arena_alloc(l->arena, n);
     if (left == NULL || slot == NULL || is_taken == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t m = 0; m < plan->n_micro; m++)
+    for (int64_t m = 0; m < n; m++)
         slot[m] = -1;
     for (int32_t i = 0; i < plan->n_order; i++)
-        left[plan->order[i].micro]++;
+        left[plan->order[i].micro] += is_update(plan, i) ? 0 : 1;
     for (int32_t i = 0; i < plan->n_order; i++) {
         const int32_t m = plan->order[i].micro;
         int32_t free = 0;
+        if (is_update(plan, i)) // in no slot: it reads the first's scalars
+            continue;
         while (slot[m] < 0 && is_taken[free])
             free++;
         slot[m] = slot[m] < 0 ? free : slot[m];
@@ -141,25 +160,65 @@ static tt_status assign_slots(tt__lower *l)
         if (slot[m] >= plan->n_slots)
             plan->n_slots = slot[m] + 1;
     }
+    if (plan->bound > plan->n_slots)
+        plan->n_slots =
+            plan->bound < plan->n_micro ? plan->bound : plan->n_micro;
     return TT_OK;
+}
+
+// On a rank of a pipeline all of the update is one segment.
+static int32_t segment_for(const tt__lower *l, const tt_lower_row *row)
+{
+    const bool is_whole =
+        row->phase == TT_UPDATE && tt_mesh_pipe(&l->g->mesh) >= 0;
+    return find_segment(l->plan, row->phase, is_whole ? 0 : row->stage);
+}
+
+bool tt__is_row(const tt__lower *l, const tt_lower_row *row, int32_t at)
+{
+    const tt_order *order = &l->plan->order[at];
+    return order->micro == row->micro && order->segment == segment_for(l, row);
+}
+
+// Of this rank: its update is the last of a step.
+static int32_t first_stage(const tt__lower *l)
+{
+    int32_t first = INT32_MAX;
+    for (int32_t i = 0; i < l->n_rows; i++)
+        if (l->row[i].stage < first)
+            first = l->row[i].stage;
+    return first;
 }
 
 // The order of a schedule. A stage may have no nodes in a phase.
 static tt_status add_rows(tt__lower *l)
 {
     tt_plan *plan = l->plan;
+    const int32_t first = first_stage(l);
     for (int32_t i = 0; i < l->n_rows; i++) {
         const tt_lower_row *row = &l->row[i];
-        const int32_t s = find_segment(plan, row->phase, row->stage);
-        if (row->micro < 0 || row->micro >= plan->n_micro)
+        const int32_t s = segment_for(l, row);
+        if (row->micro < 0 || row->micro >= all_micro(plan))
             return tt_fail(TT_ERR_ARG,
                            "row %d of the schedule: there is no micro-batch %d",
                            i, row->micro);
         if (s >= 0)
-            plan->order[plan->n_order++] =
-                (tt_order){.segment = s, .micro = row->micro};
+            plan->order[plan->n_order++] = (tt_order){
+                .segment = s, .micro = row->micro, .ahead = row->ahead};
+        if (plan->n_order > 0 && row->phase == TT_UPDATE &&
+            row->stage == first) // a stage may have nothing to update
+            plan->order[plan->n_order - 1].ends_step = true;
     }
     return assign_slots(l);
+}
+
+// `before` if it is a row of the same step as row i; else -1.
+static int32_t same_step(const tt_plan *plan, int32_t before, int32_t i)
+{
+    return before >= 0 && plan->order[before].micro / plan->n_micro ==
+                              plan->order[i].micro / plan->n_micro
+               ? before
+               : -1;
 }
 
 // One pass over the rows: `last` has the last row of each segment so far, `micro` that
@@ -170,17 +229,18 @@ static tt_status mark_ends(tt__lower *l)
     int32_t *last =
         tt_arena_alloc(l->arena, plan->n_segments * (int64_t)sizeof(*last));
     int32_t *micro =
-        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*micro));
+        tt_arena_alloc(l->arena, all_micro(plan) * (int64_t)sizeof(*micro));
     if (last == NULL || micro == NULL)
         return TT_ERR_NOMEM;
     for (int32_t s = 0; s < plan->n_segments; s++)
         last[s] = -1;
-    for (int32_t m = 0; m < plan->n_micro; m++)
+    for (int64_t m = 0; m < all_micro(plan); m++)
         micro[m] = -1;
     for (int32_t i = 0; i < plan->n_order; i++) {
         tt_order *order = &plan->order[i];
-        const int32_t before = last[order->segment];
-        const int32_t same = micro[order->micro];
+        const int32_t before = same_step(plan, last[order->segment], i);
+        const bool is_free = is_update(plan, i); // of micro-batches
+        const int32_t same = is_free ? -1 : micro[order->micro];
         if (same >= 0 && plan->order[same].segment > order->segment)
             return tt_fail(TT_ERR_ARG,
                            "row %d of rank %d: micro-batch %d comes to %s "
@@ -192,15 +252,17 @@ static tt_status mark_ends(tt__lower *l)
                            plan->segment[plan->order[same].segment].name);
         order->is_first = before < 0;
         order->is_last = true;
-        order->is_new = same < 0;
+        order->is_new = same < 0 && !is_free;
         if (before >= 0)
             plan->order[before].is_last = false;
-        last[order->segment] = micro[order->micro] = i;
+        last[order->segment] = i;
+        if (!is_free)
+            micro[order->micro] = i;
     }
     return TT_OK;
 }
 
-// The update comes last.
+// The update comes last, if the rows do not say when.
 static tt_status add_order(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -213,10 +275,16 @@ static tt_status add_order(tt__lower *l)
         TT_TRY(add_rows(l));
     else
         add_usual(plan);
-    for (int32_t s = 0; s < plan->n_segments; s++)
+    for (int32_t s = 0; s < plan->n_segments && !l->is_endless; s++)
         if (plan->segment[s].phase == TT_UPDATE)
             plan->order[plan->n_order++] =
                 (tt_order){.segment = s, .micro = plan->n_micro - 1};
+    if (!l->is_endless && plan->n_order > 0)
+        plan->order[plan->n_order - 1].ends_step = true;
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        if (tt_phase_is_aside(plan->segment[s].phase))
+            plan->order[plan->n_order + plan->n_aside++] =
+                (tt_order){.segment = s, .is_first = true, .is_last = true};
     return mark_ends(l);
 }
 

@@ -68,10 +68,13 @@ static void count_uses(tt__lower *l)
     }
 }
 
+// What a phase aside reads of a state lies where the state does.
 static void find_roots(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++)
-        l->info[v].root = v;
+        l->info[v].root = l->g->value[v].role == TT_ROLE_AGAIN
+                              ? l->g->value[v].init.of.id
+                              : v;
     for (int32_t p = 0; p < l->n_at; p++) {
         const tt_node *node = &l->g->node[l->node_at[p]];
         if (is_flagged(node, TT_OP_ALIAS))

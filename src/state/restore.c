@@ -123,6 +123,26 @@ tt_status tt_tensors_check(const tt_tensors *all, const tt_restore *restore)
     return check_all(&r);
 }
 
+// Whether a state of replicas is not in the file, or there for another number of them.
+// Rank 0 knows.
+static tt_status find_lack(const tt_tensors *all,
+                           const tt_safetensor *const *from, bool *lacks_out)
+{
+    static const char suffix[] = ".replica";
+    int32_t lacks = 0;
+    for (int64_t i = 0; i < all->n && tt_tensors_are_first(all); i++) {
+        const char *name = all->v[i].name;
+        const size_t n = strlen(name), end = sizeof suffix - 1;
+        lacks |=
+            from[i] == NULL && n > end && strcmp(name + n - end, suffix) == 0;
+    }
+    if (all->n > 0 && all->v[0].peers != NULL)
+        TT_TRY(tt_peers_broadcast(all->v[0].peers, "checkpoint", &lacks,
+                                  sizeof lacks));
+    *lacks_out = lacks != 0;
+    return TT_OK;
+}
+
 tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
                              const tt_restore *restore,
                              tt_slices_result *result_out)
@@ -142,6 +162,8 @@ tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
     const bool fits = status == TT_OK; // else the message already has r.name
     if (fits)
         status = tt_slices_load(&slices, result_out);
+    if (fits && status == TT_OK && restore->notes != NULL)
+        status = find_lack(all, from, &result_out->lacks_replicas);
     tt_free(from);
     return status == TT_OK || !fits || result_out->is_damaged
                ? status

@@ -28,7 +28,8 @@ typedef struct tt_slices_result { // the same on all ranks, but for `bytes_read`
     // Data are not what was saved, or cannot be read: states have changed, and only
     // another checkpoint, or a new beginning, makes sense of them.
     bool is_damaged;
-    char hidden[256]; // why rank 0 read for all; "": it did not
+    char hidden[256];    // why rank 0 read for all; "": it did not
+    bool lacks_replicas; // states of replicas (NAME.replica) began anew
 } tt_slices_result;
 
 // Called on all ranks. Rank 0 has the error's message; others return TT_ERR_PEER.

@@ -151,7 +151,8 @@ tt_status tt_checkpoint_read(const char *folder,
 void tt_checkpoint_close(tt_checkpoint *checkpoint); // NULL is fine
 
 // A small file of the checkpoint, in its arena; TT_ERR_ARG when it has none.
-tt_status tt_checkpoint_text_read(tt_checkpoint *checkpoint, const char *name,
-                                  const char **text_out, int64_t *n_out);
+tt_status tt_checkpoint_text_read(const tt_checkpoint *checkpoint,
+                                  const char *name, const char **text_out,
+                                  int64_t *n_out);
 
 #endif

@@ -436,8 +436,9 @@ tt_status tt_checkpoint_read(const char *folder,
     return TT_OK;
 }
 
-tt_status tt_checkpoint_text_read(tt_checkpoint *checkpoint, const char *name,
-                                  const char **text_out, int64_t *n_out)
+tt_status tt_checkpoint_text_read(const tt_checkpoint *checkpoint,
+                                  const char *name, const char **text_out,
+                                  int64_t *n_out)
 {
     const opened *c = (const opened *)checkpoint;
     const tt__checkpoint_file *file = find_file(c, name);

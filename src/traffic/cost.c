@@ -8,6 +8,7 @@
 #include "traffic/cost.h"
 
 #include "base/alloc.h"
+#include "traffic/packets.h"
 #include "traffic/site.h"
 
 #include <string.h>
@@ -137,9 +138,36 @@ tt_coll_cost tt_traffic_call_cost(const tt_coll_call *call,
     return cost;
 }
 
+// Each member has its part of what the flight sends at most; the first has the lengths.
+static void cost_packets(const costing *c, const tt_flight *flight,
+                         const tt_traffic_packets *p, tt_coll_cost *cost_out)
+{
+    const int32_t *member = &c->plan->member[flight->first];
+    tt_coll_cost lengths, bodies;
+    tt_coll_call call = tt_traffic_packets_lengths(p, &c->rules, &c->group);
+    call_cost(&c->rules, &call, &lengths);
+    call = tt_traffic_packets_bodies(p, &c->rules, &c->group);
+    call_cost(&c->rules, &call, &bodies);
+    int64_t left = bodies.bytes;
+    for (int32_t i = flight->n - 1; i >= 0; i--) {
+        const int64_t own = tt_traffic_site_of(c->plan, member[i]).out_bytes;
+        const double share = (double)own / (double)p->bytes;
+        const int64_t bytes = (int64_t)((double)bodies.bytes * share);
+        cost_out[member[i]] = (tt_coll_cost){.bytes = i > 0 ? bytes : left};
+        left -= bytes;
+    }
+    cost_out[member[0]].messages = lengths.messages + bodies.messages;
+    cost_out[member[0]].bytes += lengths.bytes;
+}
+
 static void cost_flight(const costing *c, const tt_flight *flight,
                         tt_coll_cost *cost_out)
 {
+    tt_traffic_packets packets;
+    if (tt_traffic_packets_of(c->plan, flight, &packets)) {
+        cost_packets(c, flight, &packets, cost_out);
+        return;
+    }
     for (int32_t i = 0; i < flight->n && !flight->is_joined; i++) {
         const int32_t s = c->plan->member[flight->first + i];
         cost_out[s] = step_cost(c, s);

@@ -61,6 +61,7 @@ tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
     x.out_bytes = step->out[0].buffer >= 0
                       ? tt_target_bytes(plan->target, &step->out[0].operand)
                       : 0;
+    x.node = step->node;
     x.tag = tag_of(step->node, 0);
     if (x.op == &tt_op_move) { // operands of others are not touched
         x.in_bytes = x.coord == x.p->from_coord ? x.in_bytes : 0;

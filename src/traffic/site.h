@@ -59,6 +59,7 @@ typedef struct tt_traffic_site {
     uint64_t at;   // coordinates that take part; 0: all of the axis
     int64_t count; // elements of the input as it lies
     int64_t in_bytes, out_bytes; // 0 where this rank does not touch the operand
+    int32_t node;                // of the graph, whose tag it has
     int32_t tag;                 // alike on all ranks that take part
     tt_fold fold;
     bool is_in_place; // both sides lie in one buffer

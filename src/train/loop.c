@@ -3,7 +3,7 @@
 //   start      resume, fork, or begin anew                    trainer_start.c
 //   while steps are left
 //     step       learning rate, limit of the loss, one update
-//     judge      go on, skip, roll back or stop                policy.c
+//     judge      go on, skip, roll back or stop                judge.c
 //     log        every log.every steps                         trainer_log.c
 //     evaluate   every eval.every steps                        trainer_eval.c
 //     sample     every sample.every steps                      trainer_sample.c
@@ -55,7 +55,9 @@ static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
     tt_batch batch;
     (void)micro;
     const double before = tt_clock_seconds();
-    TT_TRY(tt_loader_next(t->loader, deadline, &batch));
+    tt_loader *loader =
+        t->lane != NULL ? t->lane[job->worker - t->first_lane] : t->loader;
+    TT_TRY(tt_loader_next(loader, deadline, &batch));
     note_slow(t, tt_clock_seconds() - before);
     return tt_feed_batch(job->plan, job->classes, &batch, x, y);
 }
@@ -76,6 +78,24 @@ static bool is_stopped(const tt_trainer *t)
 static bool is_due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
+}
+
+// Whether replicas with weights of their own meet after step `step`: where somebody looks,
+// or may want to stop; and the model is made where it is used.
+static bool wants_meeting(const tt_trainer *t, int64_t step)
+{
+    const tt_train_options *o = &t->session->options;
+    const int64_t bound = t->job->exchange.meet;
+    return step == 1 || is_due(step, o->log_every) ||
+           (bound > 0 && t->job->replicas.steps + 1 >= bound);
+}
+
+static bool wants_model(const tt_trainer *t, int64_t step)
+{
+    const tt_train_options *o = &t->session->options;
+    return is_due(step, o->sample_every) || is_due(step, o->save_every) ||
+           (t->evaluator != NULL && is_due(step, o->eval_every)) ||
+           step == t->session->steps || step == o->stop;
 }
 
 static void add_result(tt_train_state *s, const tt_step_result *r)
@@ -105,7 +125,47 @@ static tt_status timed_step(tt_trainer *t, tt_step_result *result)
     return status;
 }
 
-// One step, and what the policy makes of it.
+static tt_status fail_now(const tt_trainer *t)
+{
+    const bool may_skip = tt_job_endless_stages(t->job) == 0;
+    return tt_fail(TT_ERR_STATE, "%s; lower optim.lr%s look at the data%s",
+                   t->why, may_skip ? "," : " or",
+                   may_skip ? ", or set train.nan=skip or rollback" : "");
+}
+
+// A rank that leaves while micro-batches are on their way would be missed by others before
+// they know why. So the run ends when the pipe is empty.
+static tt_status give_up(tt_trainer *t, const char *why)
+{
+    if (t->why[0] == '\0')
+        snprintf(t->why, sizeof t->why, "%s", why);
+    return tt_job_is_drained(t->job) ? fail_now(t) : TT_OK;
+}
+
+// Whether ranks talk to each other after a step, if nobody wishes for more.
+static bool meets(const tt_trainer *t, int64_t step)
+{
+    const tt_train_options *o = &t->session->options;
+    return is_due(step, o->log_every) || is_due(step, o->eval_every) ||
+           is_due(step, o->sample_every) || is_due(step, o->save_every) ||
+           step >= t->session->steps || step == o->stop || step == 1;
+}
+
+// Steps that guards of single replicas have left out.
+static void note_skipped(tt_trainer *t, const tt_step_result *result)
+{
+    char text[160];
+    if (result->n_skipped == 0)
+        return;
+    t->state.judge.skips += (int64_t)result->n_skipped;
+    snprintf(text, sizeof text,
+             "%.0f of %lld steps of %lld replicas were skipped",
+             result->n_skipped, (long long)result->steps,
+             (long long)t->job->exchange.replicas);
+    tt__trainer_say(t, TT_TEXT_NOTE, text);
+}
+
+// One step, and what the judge makes of it.
 static tt_status step(tt_trainer *t, tt_step_result *result,
                       tt_verdict *verdict)
 {
@@ -116,22 +176,28 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     char text[320];
     job->lr = job->rate * tt_schedule_factor(&job->optim_params.schedule,
                                              s->step, t->session->steps);
-    job->limit = tt_policy_limit(&s->policy, o);
+    job->limit = tt_judge_limit(&s->judge, o);
     job->wants_stop = wants_stop(t);
     job->wants_save = tt__trainer_is_time(t);
+    job->meets = meets(t, s->step + 1);
+    job->wants_model = wants_model(t, s->step + 1);
+    job->wants_meeting = job->wants_model || wants_meeting(t, s->step + 1);
     TT_TRY(timed_step(t, result));
     t->is_stopped = t->is_stopped || result->stop;
     t->n_steps++;
     s->step++;
     s->position += job->options.batch;
-    const tt_policy_step judged = {s->step, result->loss, result->norm,
-                                   job->limit, result->loss_scale};
-    *verdict = tt_policy_judge(&s->policy, o, &judged, why);
+    *verdict = TT_VERDICT_GOOD;
+    if (result->is_local) // nobody knows more than its own replicas
+        return TT_OK;
+    note_skipped(t, result);
+    const tt_judge_step judged = {s->step, result->loss, result->norm,
+                                  job->limit, result->loss_scale};
+    *verdict = tt_judge_verdict(&s->judge, o, &judged, why);
     if (*verdict == TT_VERDICT_STOP)
-        return tt_fail(TT_ERR_STATE,
-                       "%s; lower optim.lr, look at the data, or set "
-                       "train.nan=skip or rollback",
-                       why);
+        TT_TRY(give_up(t, why));
+    if (t->why[0] != '\0' && tt_job_is_drained(job))
+        return fail_now(t);
     if (*verdict == TT_VERDICT_ROLLBACK)
         return tt__trainer_roll_back(t, why);
     if (*verdict == TT_VERDICT_SKIP) {
@@ -184,6 +250,10 @@ static tt_status follow_up(tt_trainer *t, bool is_time)
 {
     const double before = tt_clock_seconds();
     const bool is_new = wants_evaluation(t) || wants_sample(t);
+    if (is_new || wants_save(t) || is_time) {
+        TT_TRY(tt_job_settle(t->job));
+        TT_TRY(tt_job_model(t->job));
+    }
     if (wants_evaluation(t)) {
         const double started = tt_clock_seconds();
         TT_TRY(tt__trainer_evaluate(t));
@@ -243,10 +313,11 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
         const double started = tt_clock_seconds();
         TT_TRY(step(t, &result, &verdict));
         TT_TRY(tt__trainer_carry(t));
+        TT_TRY(tt__trainer_workers_hear(t));
         TT_TRY(tt_ranks_report_step(t->report, t->state.step, started));
         if (verdict == TT_VERDICT_ROLLBACK)
             continue;
-        if (t->state.step == 1)
+        if (t->state.step == 1 && !result.is_local)
             tt__trainer_log_first(t, &result);
         if (w != NULL && w->step != NULL)
             w->step(w->user, t->state.step, result.loss);
@@ -291,12 +362,16 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
     tt_str_fini(&notes);
     TT_TRY(status);
     say_if_over(t);
+    t->job->until = t->session->steps;
     TT_TRY(tt__trainer_ranks_open(t));
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;
     TT_TRY(train(t, &reason, &is_passing));
+    TT_TRY(tt_job_settle(t->job));
     TT_TRY(tt__trainer_save_last(t, is_passing));
     TT_TRY(tt__trainer_ranks_end(t));
+    TT_TRY(
+        tt_peers_follow(&t->job->peers, "workers", tt__trainer_workers_end(t)));
     tt__trainer_tell_end(t, reason, end_out);
     return TT_OK;
 }
@@ -309,10 +384,13 @@ static void close_trainer(tt_trainer *t)
     tt_checkpoints_close(t->store);
     tt_run_close(t->run);
     tt_loader_close(t->loader);
+    for (int32_t i = 0; i < t->n_lanes; i++)
+        tt_loader_close(t->lane[i]);
     tt_generator_close(t->generator);
     tt_evaluator_close(t->evaluator);
     tt_snapshot_free(&t->snapshot);
     tt_spread_close(t->spread);
+    tt_str_fini(&t->workers);
     tt_str_fini(&t->config);
     tt_str_fini(&t->tokenizer);
     tt_str_fini(&t->origin);
@@ -337,7 +415,7 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
         status = run(&t, end_out);
     if (status != TT_OK) { // closing may fail too and overwrite the message
         snprintf(message, sizeof message, "%s", tt_error_message());
-        if (t.loader != NULL) {
+        if (t.loader != NULL || t.lane != NULL) {
             tt_run_end end;
             if (t.run != NULL)
                 (void)tt_run_note(t.run, t.state.step, message);

@@ -3,6 +3,7 @@
 //   sent        messages and bytes that the rank sent
 //   busy        seconds in which the rank did collectives of steps
 //   exposed     of these, while it had nothing else to do; the rest was hidden
+//   raw, coded  bytes of gradients before and after coding; coding: seconds of it
 //   arrival     when a rank is ready for a collective, by rank 0's clock
 //   spread      from the first arrival to the last one, whose rank is the straggler
 //   waited      of the busy time: until the last rank had arrived
@@ -21,6 +22,8 @@ typedef struct tt_rank_row {
     int64_t messages, bytes;
     double busy, exposed, waited; // seconds
     double kernels, feed;         // seconds in kernels; getting batches
+    double coding;                // of those in kernels
+    int64_t raw, coded;           // bytes; 0: no codec
     tt_report_time time;          // all of it; total 0: not known
     int64_t n_last;               // collectives to which it came last
     double late;                  // seconds after the first, mean over these
@@ -51,7 +54,10 @@ typedef struct tt_ranks {
 typedef struct tt_ranks_point {
     double exposed, hidden; // seconds
     double bytes;
-    double spread; // seconds, mean over collectives; NaN: there were none
+    double spread;     // seconds, mean over collectives; NaN: there were none
+    double coding;     // seconds
+    double raw, coded; // bytes before and after coding; 0: no codec
+    double residual;   // the norm of all residuals; 0: there are none
 } tt_ranks_point;
 
 // "rank 2 (host) came last in 61% of 1,840 collectives, ...", for people; nothing

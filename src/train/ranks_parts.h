@@ -18,6 +18,10 @@ enum { // places in a rank's block, before its arrivals
     TT__SUM_EXPOSED,
     TT__SUM_KERNELS,
     TT__SUM_FEED,
+    TT__SUM_CODING, // seconds
+    TT__SUM_RAW,    // bytes before coding, and after
+    TT__SUM_CODED,
+    TT__SUM_RESIDUAL,    // not a sum over time: of squares, as it is now
     TT__SUM_ASIDE_BYTES, // of those above: in evaluations and checkpoints
     TT__SUM_ASIDE_BUSY,
     TT__SUM_ASIDE_EXPOSED,
@@ -33,6 +37,7 @@ struct tt_ranks_report {
     char my_host[TT__HOST_BYTES];
     double opened;
     tt_report_time time; // this rank's, as it was said
+    double residual;     // likewise: squares
     tt_trace_mark *mark; // oldest first
     int64_t n_marks;
     char *piece; // of another rank's trace

@@ -22,6 +22,8 @@ enum { // sums of a block
     SLOTS,
     SLOT_BYTES,
     PEAK_BYTES,
+    OLD_BYTES,
+    STEPS,
     PACED,
     LATE,
     N_SUMS,
@@ -68,15 +70,16 @@ static const double *row_of(const gathered *g, int32_t rank, int64_t i)
 
 // ---- this rank's block ---------------------------------------------------
 
-static void fill_row(const tt_exec *exec, int32_t i, double *to)
+static void fill_row(const gathered *g, int32_t i, double *to)
 {
+    const tt_exec *exec = g->r->options.exec;
     const tt_plan *plan = tt_exec_plan(exec);
     const tt_order *order = &plan->order[i];
     const tt_segment *segment = &plan->segment[order->segment];
     const tt_row_time *time = &tt_exec_rows(exec)[i];
     const tt_row_sums *sums = tt_exec_row_sums(exec);
     to[PHASE] = segment->phase;
-    to[CHUNK] = segment->stage;
+    to[CHUNK] = tt_mesh_stage_chunk(g->pipe->n_chunks, segment->stage);
     to[MICRO] = order->micro;
     to[START] = time->start;
     to[END] = time->end;
@@ -102,12 +105,14 @@ static void fill_block(const gathered *g, double *to)
     to[SLOTS] = plan->n_slots;
     to[SLOT_BYTES] = (double)plan->slot_bytes;
     to[PEAK_BYTES] = (double)plan->peak_bytes;
+    to[OLD_BYTES] = (double)plan->stash_bytes;
+    to[STEPS] = (double)sums->n_steps;
     to[PACED] = (double)sums->n_paced;
     to[LATE] = (double)sums->n_late;
     for (int32_t i = 0; i < g->r->size; i++)
         to[N_SUMS + i] = sums->waited[i];
     for (int32_t i = 0; i < n; i++)
-        fill_row(exec, i, to + N_SUMS + g->r->size + (int64_t)i * N_NUMBERS);
+        fill_row(g, i, to + N_SUMS + g->r->size + (int64_t)i * N_NUMBERS);
 }
 
 // ---- on rank 0 -----------------------------------------------------------
@@ -171,12 +176,25 @@ static double earliest(const gathered *g)
     return first;
 }
 
+// Rows of a few more steps than stages: after that they are alike.
+static int32_t rows_shown(const gathered *g, int32_t r)
+{
+    const tt_pipe *p = g->pipe;
+    const int32_t n = (int32_t)block_of(g, r)[ROWS];
+    const int32_t most = p->n_micro * (p->n_ranks + 4);
+    int32_t shown = 0;
+    while (shown < n && (p->rule == TT_PIPE_FLUSH ||
+                         row_of(g, r, shown)[MICRO] < (double)most))
+        shown++;
+    return shown;
+}
+
 static tt_status take_rows(const gathered *g, int32_t r, tt_arena *arena,
                            tt_rank_stage *to)
 {
     const double zero = earliest(g);
     const tt_ranks_clock *clock = &g->r->clock;
-    const int32_t n = (int32_t)block_of(g, r)[ROWS];
+    const int32_t n = rows_shown(g, r);
     tt_stage_row *row = tt_arena_alloc(arena, (n + 1) * (int64_t)sizeof *row);
     if (row == NULL)
         return TT_ERR_NOMEM;
@@ -200,16 +218,19 @@ static tt_status take_rank(const gathered *g, int32_t r, tt_arena *arena,
                            tt_rank_stage *to)
 {
     const double *block = block_of(g, r);
-    const double runs = fmax(1, block[RUNS]);
+    const double steps = fmax(1, block[STEPS]);
     double *waited =
         tt_arena_alloc(arena, g->r->size * (int64_t)sizeof(double));
     if (waited == NULL)
         return TT_ERR_NOMEM;
     for (int32_t i = 0; i < g->r->size; i++)
-        waited[i] = block[N_SUMS + i] / runs;
+        waited[i] = block[N_SUMS + i] / steps;
     to->stage = stage_of(g, r);
+    to->n_versions = g->pipe->n_versions[to->stage];
+    to->staleness = tt_pipe_staleness(g->pipe, to->stage);
+    to->old_bytes = (int64_t)block[OLD_BYTES];
     to->bubble = share_of(block[BUBBLE], block[SPAN]);
-    to->bubble_seconds = block[BUBBLE] / runs;
+    to->bubble_seconds = block[BUBBLE] / steps;
     to->waited = waited;
     to->n_slots = (int32_t)block[SLOTS];
     to->slot_bytes = (int64_t)block[SLOT_BYTES];
@@ -217,8 +238,8 @@ static tt_status take_rank(const gathered *g, int32_t r, tt_arena *arena,
     return take_rows(g, r, arena, to);
 }
 
-// What the table says for the measured seconds. Updates take none, since the measured
-// span ends before them.
+// What the table says for the measured seconds. Updates at the end take none, since the
+// measured span ends before them.
 static tt_status add_expected(const gathered *g, tt_arena *arena,
                               tt_rank_stage *rank, tt_ranks_pipe *out)
 {
@@ -226,7 +247,8 @@ static tt_status add_expected(const gathered *g, tt_arena *arena,
     tt_pipe_times *times = NULL;
     double formula = -1, busy = 0;
     TT_TRY(mean_seconds(g, arena, &seconds));
-    seconds.row[TT_PIPE_UPDATE] = NULL;
+    if (g->pipe->rule == TT_PIPE_FLUSH)
+        seconds.row[TT_PIPE_UPDATE] = NULL;
     TT_TRY(tt_timetable_formula(g->pipe, &seconds, &formula));
     TT_TRY(tt_pipe_measure(g->pipe, &seconds, &times));
     for (int32_t s = 0; s < g->pipe->n_ranks; s++)
@@ -264,8 +286,9 @@ static tt_status sum_up(const gathered *g, tt_arena *arena,
                            .n_stages = g->pipe->n_ranks,
                            .n_chunks = g->pipe->n_chunks,
                            .n_micro = g->pipe->n_micro,
-                           .n_steps = (int64_t)block_of(g, 0)[RUNS],
+                           .n_steps = (int64_t)block_of(g, 0)[STEPS],
                            .is_split = has_split(g),
+                           .is_endless = g->pipe->rule != TT_PIPE_FLUSH,
                            .is_paced = g->r->options.is_paced,
                            .rank = rank};
     for (int32_t r = 0; r < n; r++) {

@@ -15,8 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct tt_stage_row { // one row of the newest step
-    const char *phase;        // "forward", "backward", "weight_grad", "update"
+// One row of the newest step; where the pipe is not emptied before each update, of the first
+// steps of the newest stretch.
+typedef struct tt_stage_row {
+    const char *phase; // "forward", "backward", "weight_grad", "update"
     int32_t chunk, micro;
     int32_t peer;              // that it waited for, mostly; -1: for none
     double start, end, waited; // seconds since the first row of all began
@@ -29,6 +31,10 @@ typedef struct tt_rank_stage {
     const double *waited;    // per rank: seconds per step for its messages
     int32_t n_slots;
     int64_t slot_bytes, peak_bytes;
+    // Of weights: how many are kept, and the bytes of all but the newest. Updates between
+    // the weights that a micro-batch read and the update that it went into, at most.
+    int32_t n_versions, staleness;
+    int64_t old_bytes;
     int32_t n_rows;
     const tt_stage_row *row;
 } tt_rank_stage;
@@ -38,6 +44,7 @@ typedef struct tt_ranks_pipe {
     int32_t n_ranks, n_stages, n_chunks, n_micro;
     int64_t n_steps;         // that were measured
     bool is_split;           // input and weight gradients are apart
+    bool is_endless;         // the pipe is not emptied before each update
     double formula;          // a share; negative: there is none
     double bubble, expected; // shares of the rank that waits most
     bool is_paced;           // trial.pace

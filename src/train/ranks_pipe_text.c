@@ -7,6 +7,20 @@
 
 enum { ROWS_MAX = 2048 }; // of a rank; a longer step is not listed
 
+// "; gradients are 3, 2, 1, 0 updates old" - stage by stage.
+static void add_staleness(const tt_ranks_pipe *p, tt_str *out)
+{
+    int32_t next = 0;
+    tt_str_add(out, "; gradients are ");
+    for (int32_t r = 0; r < p->n_ranks; r++)
+        if (p->rank[r].stage == next) {
+            tt_str_addf(out, "%s%d", next > 0 ? ", " : "",
+                        p->rank[r].staleness);
+            next++;
+        }
+    tt_str_add(out, " updates old, stage by stage");
+}
+
 void tt_ranks_pipe_sentence(const tt_ranks_pipe *p, tt_str *out)
 {
     tt_str_addf(out,
@@ -16,6 +30,8 @@ void tt_ranks_pipe_sentence(const tt_ranks_pipe *p, tt_str *out)
     if (p->formula >= 0)
         tt_str_addf(out, ", its formula %.1f%% for even chunks",
                     100 * p->formula);
+    if (p->is_endless)
+        add_staleness(p, out);
     if (p->is_paced)
         tt_str_addf(out, "; %s", tt_pace_note);
     if (p->n_late > 0)
@@ -65,6 +81,9 @@ static void print_rank(const tt_ranks_pipe *p, int32_t r, tt_json *j)
     tt_json_i64(j, "slots", rank->n_slots);
     tt_json_i64(j, "slot_bytes", rank->slot_bytes);
     tt_json_i64(j, "peak_bytes", rank->peak_bytes);
+    tt_json_i64(j, "versions", rank->n_versions);
+    tt_json_i64(j, "old_bytes", rank->old_bytes);
+    tt_json_i64(j, "staleness", rank->staleness);
     print_rows(rank, j);
     tt_json_close(j, '}');
 }
@@ -80,6 +99,7 @@ void tt_ranks_pipe_print_json(const tt_ranks_pipe *p, tt_json *j)
     tt_json_i64(j, "micro", p->n_micro);
     tt_json_i64(j, "steps", p->n_steps);
     tt_json_bool(j, "split", p->is_split);
+    tt_json_bool(j, "endless", p->is_endless);
     tt_json_f64(j, "bubble", p->bubble);
     tt_json_f64(j, "expected", p->expected);
     if (p->formula >= 0)

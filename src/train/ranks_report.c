@@ -184,6 +184,10 @@ static void fill_sums(tt_ranks_report *r, double *sum)
     sum[TT__SUM_EXPOSED] = wire.exposed_seconds;
     sum[TT__SUM_KERNELS] = exec.kernel_seconds;
     sum[TT__SUM_FEED] = exec.feed_seconds;
+    sum[TT__SUM_CODING] = exec.coding_seconds;
+    sum[TT__SUM_RAW] = exec.raw_bytes;
+    sum[TT__SUM_CODED] = exec.added_bytes + (double)wire.packet_bytes;
+    sum[TT__SUM_RESIDUAL] = r->residual;
     sum[TT__SUM_ASIDE_BYTES] = (double)r->aside.bytes;
     sum[TT__SUM_ASIDE_BUSY] = r->aside.busy_seconds;
     sum[TT__SUM_ASIDE_EXPOSED] = r->aside.exposed_seconds;
@@ -269,6 +273,11 @@ void tt_ranks_report_time(tt_ranks_report *r, const tt_report_time *time)
     r->time = *time;
 }
 
+void tt_ranks_report_residual(tt_ranks_report *r, double squares)
+{
+    r->residual = squares;
+}
+
 tt_status tt_ranks_report_step(tt_ranks_report *r, int64_t step, double started)
 {
     int64_t n = 0;
@@ -282,13 +291,15 @@ tt_status tt_ranks_report_step(tt_ranks_report *r, int64_t step, double started)
 tt_status tt_ranks_report_point(tt_ranks_report *r, int64_t steps,
                                 bool *has_out, tt_ranks_point *point_out)
 {
-    double sum[TT__N_SUMS] = {0};
+    double sum[TT__N_SUMS] = {0}, residual = 0;
     *has_out = false;
     if (r->size == 1)
         return TT_OK;
     TT_TRY(gather_all(r, false));
     if (r->rank > 0)
         return TT_OK;
+    for (int64_t i = 0; i < r->size; i++)
+        residual += r->now[i * TT__N_SUMS + TT__SUM_RESIDUAL];
     for (int64_t i = 0; i < (int64_t)r->size * TT__N_SUMS; i++) {
         sum[i % TT__N_SUMS] += r->now[i] - r->before[i];
         r->before[i] = r->now[i];
@@ -301,6 +312,10 @@ tt_status tt_ranks_report_point(tt_ranks_report *r, int64_t steps,
         .hidden = per * fmax(0, busy - exposed),
         .bytes = per * (sum[TT__SUM_BYTES] - sum[TT__SUM_ASIDE_BYTES]),
         .spread = tt_arrivals_recent(r->arrivals),
+        .coding = per * sum[TT__SUM_CODING],
+        .raw = per * sum[TT__SUM_RAW],
+        .coded = per * sum[TT__SUM_CODED],
+        .residual = sqrt(residual),
     };
     *has_out = true;
     return TT_OK;
@@ -322,6 +337,9 @@ static tt_rank_row row_of(const double *sum, const char *host)
         .exposed = sum[TT__SUM_EXPOSED] - sum[TT__SUM_ASIDE_EXPOSED],
         .kernels = sum[TT__SUM_KERNELS],
         .feed = sum[TT__SUM_FEED],
+        .coding = sum[TT__SUM_CODING],
+        .raw = (int64_t)sum[TT__SUM_RAW],
+        .coded = (int64_t)sum[TT__SUM_CODED],
     };
     memcpy(&row.time, &sum[TT__SUM_TIME], sizeof row.time);
     if (row.time.total > 0)

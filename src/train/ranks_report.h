@@ -49,6 +49,9 @@ tt_status tt_ranks_report_point(tt_ranks_report *report, int64_t steps,
 // Where this rank's time went until now; the last exchange tells rank 0.
 void tt_ranks_report_time(tt_ranks_report *report, const tt_report_time *time);
 
+// The sum of squares of this rank's residuals; the next exchange tells rank 0.
+void tt_ranks_report_residual(tt_ranks_report *report, double squares);
+
 // The last exchange, when all ranks end well. NULL where there is one rank, and on
 // all but rank 0; lies in the arena.
 tt_status tt_ranks_report_end(tt_ranks_report *report, tt_arena *arena,

@@ -57,6 +57,11 @@ static void print_rank(const tt_rank_row *row, int32_t rank, tt_json *j)
     tt_json_f64(j, "waited_seconds", row->waited);
     tt_json_f64(j, "kernel_seconds", row->kernels);
     tt_json_f64(j, "feed_seconds", row->feed);
+    if (row->raw > 0) {
+        tt_json_i64(j, "raw_bytes", row->raw);
+        tt_json_i64(j, "coded_bytes", row->coded);
+        tt_json_f64(j, "coding_seconds", row->coding);
+    }
     if (row->time.total > 0)
         tt_report_time_json(&row->time, j);
     tt_json_i64(j, "last", row->n_last);

@@ -89,7 +89,7 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_f64(&json, "loss_count", state->count);
     tt_json_f64(&json, "loss_correct", state->correct);
     tt_json_f64(&json, "train_loss", state->train_loss);
-    tt_policy_print(&state->policy, &json, "policy");
+    tt_judge_print(&state->judge, &json, "policy");
     tt_json_bool(&json, "passing", state->is_passing);
     print_marks(&json, &state->marks);
     tt_json_i64(&json, "threads", state->threads);
@@ -126,7 +126,7 @@ static tt_run_mark mark_at(const tt_json_value *root, const char *key)
 static bool makes_sense(const tt_train_state *s)
 {
     const int64_t most = (int64_t)9e15; // as train.steps
-    const tt_policy *p = &s->policy;
+    const tt_judge *p = &s->judge;
     const int64_t counts[] = {s->began,     s->step,
                               s->position,  s->since_best,
                               s->threads,   s->ranks,
@@ -171,7 +171,7 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .marks = {mark_at(written, "metrics"), mark_at(written, "log"),
                   mark_at(written, "events")},
     };
-    tt_policy_read(tt_json_get(root, "policy"), &s.policy);
+    tt_judge_read(tt_json_get(root, "policy"), &s.judge);
     if (settings == NULL || settings->type != TT_JSON_OBJECT ||
         !makes_sense(&s))
         return tt_fail(TT_ERR_IO, "%s is not the state of a training run",

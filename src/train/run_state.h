@@ -7,7 +7,7 @@
 
 #include "session/session.h"
 #include "store/run.h"
-#include "train/policy.h"
+#include "train/judge.h"
 
 typedef struct tt_train_state {
     int64_t began;    // step that this run began with: 0, or its fork's
@@ -23,7 +23,7 @@ typedef struct tt_train_state {
     // Sums over the steps that are not logged yet; the mean that was.
     double loss, count, correct, train_loss;
 
-    tt_policy policy;
+    tt_judge judge;
     tt_run_marks marks; // of the run's files
     // Saved because of a signal or of time, and what follows the step may not all have
     // been done: a run that was left alone has no such checkpoint.

@@ -3,6 +3,7 @@
 #ifndef TT_TRAIN_TRAINER_H
 #define TT_TRAIN_TRAINER_H
 
+#include "job/workers.h"
 #include "state/slices.h"
 #include "state/spread.h"
 #include "store/checkpoint.h"
@@ -27,10 +28,16 @@ typedef struct tt_trainer {
     tt_job *job; // the session's
     const tt_train_request *request;
     tt_train_state state;
-    bool is_stopped;       // a signal reached some rank: all know
-    tt_run *run;           // rank 0's, like all files
+    bool is_stopped; // a signal reached some rank: all know
+    char why[256];   // the run ends when the pipe is empty; "": it does not
+    tt_run *run;     // rank 0's, like all files
     tt_checkpoints *store; // the same
     tt_loader *loader;
+    tt_loader **lane; // of a job with workers: of each of this rank's
+    int32_t n_lanes, first_lane;
+    int64_t n_refused; // gradients, as last seen
+    tt_failures refusals;
+    tt_str workers; // what workers need to go on, for the next checkpoint
     tt_evaluator *evaluator; // NULL: no validation data
     tt_generator *generator; // NULL: no sample yet
     tt_ranks_report *report; // NULL: not yet
@@ -114,6 +121,8 @@ tt_status tt__trainer_carry(tt_trainer *t);
 void tt__trainer_hear_save(tt_trainer *t);
 // Whether it is time for one (checkpoint.minutes), by rank 0's clock; others: false.
 bool tt__trainer_is_time(const tt_trainer *t);
+// Opens a loader for each of this rank's workers, where it goes on.
+tt_status tt__trainer_open_lanes(tt_trainer *t);
 // The last one: waits, and failing is an error.
 tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing);
 // Restores tensors and state of a checkpoint, which only rank 0 has. Damaged data
@@ -159,6 +168,11 @@ tt_status tt__trainer_ranks_open(tt_trainer *t);
 void tt__trainer_ranks_forget(tt_trainer *t);
 tt_status tt__trainer_ranks_point(tt_trainer *t); // before a step is logged
 tt_status tt__trainer_ranks_end(tt_trainer *t);   // when all is well
+
+// ---- trainer_workers.c ---------------------------------------------------
+
+tt_status tt__trainer_workers_hear(tt_trainer *t); // after a step
+tt_status tt__trainer_workers_end(tt_trainer *t);
 
 // ---- trainer_eval.c ------------------------------------------------------
 

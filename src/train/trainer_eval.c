@@ -53,7 +53,9 @@ static const double often = 10; // seconds between words about an evaluation
 tt_status tt__trainer_evaluate(tt_trainer *t)
 {
     const bool use_ema = t->session->options.ema > 0;
-    const volatile sig_atomic_t *stop = t->request->stop;
+    // Ranks that evaluate by themselves would not stop after the same batch.
+    const bool is_own = t->job->workers > 0 && t->job->peers.size > 1;
+    const volatile sig_atomic_t *stop = is_own ? NULL : t->request->stop;
     tt_score score;
     bool is_stopped = false;
     TT_TRY(
@@ -65,6 +67,9 @@ tt_status tt__trainer_evaluate(tt_trainer *t)
         t->is_stopped = t->is_broken_off = true;
         return TT_OK;
     }
+    if (is_own) // nor may they decide by bits of their own
+        TT_TRY(
+            tt_peers_broadcast(&t->job->peers, "score", &score, sizeof score));
     const bool is_best = keep_score(&t->state, &score);
     tt__trainer_log_score(t, &score);
     tell(t, &score, is_best);

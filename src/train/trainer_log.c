@@ -151,6 +151,8 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .lr = t->job->lr,
         .norm = step->norm > 0 ? step->norm : (double)NAN,
         .loss_scale = step->loss_scale > 0 ? step->loss_scale : (double)NAN,
+        .consensus =
+            step->length > 0 ? step->distance / step->length : (double)NAN,
         .accuracy =
             is_tokens(t) || s->count <= 0 ? (double)NAN : s->correct / s->count,
         .perplexity = is_tokens(t) ? exp(loss) : (double)NAN,
@@ -187,12 +189,14 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     if (t->run == NULL)
         return;
     const tt_train_options *o = &t->session->options;
-    const tt_policy *policy = &t->state.policy;
+    const tt_judge *judge = &t->state.judge;
     const bool skips = o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP ||
                        isfinite(p->loss_scale);
     const bool goes_back =
         o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK;
     const bool has_comm = t->has_point;
+    const bool has_codec = has_comm && t->point.raw > 0;
+    const bool has_rest = has_comm && t->point.residual > 0;
     tt_metric m[] = {
         {"train/loss", p->loss},
         {"train/accuracy", p->accuracy},
@@ -200,9 +204,10 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         {"lr", p->lr},
         {"grad_norm", p->norm},
         {"loss_scale", p->loss_scale},
+        {"consensus", p->consensus},
         {"epoch", p->epoch},
-        {"skipped", value_if(skips, (double)policy->skips)},
-        {"rollbacks", value_if(goes_back, (double)policy->rollbacks)},
+        {"skipped", value_if(skips, (double)judge->skips)},
+        {"rollbacks", value_if(goes_back, (double)judge->rollbacks)},
         {"step_seconds", p->step_seconds},
         {"mfu", p->mfu},
         {is_tokens(t) ? "tokens_per_second" : "images_per_second", p->rate},
@@ -210,6 +215,10 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         {"comm/hidden_seconds", value_if(has_comm, t->point.hidden)},
         {"comm/bytes", value_if(has_comm, t->point.bytes)},
         {"comm/spread_seconds", value_if(has_comm, t->point.spread)},
+        {"codec/raw_bytes", value_if(has_codec, t->point.raw)},
+        {"codec/bytes", value_if(has_codec, t->point.coded)},
+        {"codec/seconds", value_if(has_codec, t->point.coding)},
+        {"codec/residual", value_if(has_rest, t->point.residual)},
     };
     const int n = keep_known(m, sizeof m / sizeof *m);
     tt__trainer_check_log(

@@ -37,6 +37,9 @@ void tt__trainer_ranks_forget(tt_trainer *t)
 
 tt_status tt__trainer_ranks_point(tt_trainer *t)
 {
+    double squares = 0;
+    TT_TRY(tt_job_residual(t->job, &squares));
+    tt_ranks_report_residual(t->report, squares);
     return tt_ranks_report_point(t->report, t->state.step - t->point_step,
                                  &t->has_point, &t->point);
 }

@@ -101,7 +101,7 @@ static tt_status finish_carrying(tt_trainer *t)
 
 // A checkpoint's content without the tensors.
 static tt_checkpoint_content
-content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
+content_of(const tt_trainer *t, tt_checkpoint_text text[4], const char *state)
 {
     int n = 1;
     text[0] = (tt_checkpoint_text){"config.yaml", tt_str_text(&t->config),
@@ -112,6 +112,9 @@ content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
     if (t->origin.n > 0)
         text[n++] = (tt_checkpoint_text){"origin.json", tt_str_text(&t->origin),
                                          t->origin.n};
+    if (t->workers.n > 0)
+        text[n++] = (tt_checkpoint_text){
+            "exchange.bin", tt_str_text(&t->workers), t->workers.n};
     return (tt_checkpoint_content){.step = t->state.step,
                                    .text = text,
                                    .is_passing = t->state.is_passing,
@@ -209,9 +212,15 @@ static void note_saved(tt_trainer *t, bool is_passing)
 static tt_status save(tt_trainer *t, bool is_passing)
 {
     tt_str state = {0};
-    tt_checkpoint_text text[3];
+    tt_checkpoint_text text[4];
+    tt_str_clear(&t->workers);
+    TT_TRY(tt_job_workers_save(t->job, &t->workers));
     t->state.seconds = tt__trainer_seconds(t);
     t->state.is_passing = is_passing;
+    if (t->run != NULL && tt_job_record(t->job) != NULL)
+        TT_TRY(tt_run_write(t->run, "schedule.txt",
+                            tt_str_text(tt_job_record(t->job)),
+                            tt_job_record(t->job)->n));
     if (t->run != NULL) {
         tt_run_marks_get(t->run, &t->state.marks);
         tt_run_files_get(t->run, &t->files);
@@ -301,6 +310,7 @@ static tt_status save_last(tt_trainer *t, bool is_passing)
     TT_TRY(needs_saving(t, is_passing, &needs));
     if (!needs)
         return TT_OK;
+    TT_TRY(tt_job_model(t->job));
     const tt_status status = save(t, is_passing);
     if (t->is_torn)
         return status;
@@ -351,6 +361,21 @@ static tt_status restore_tensors(tt_trainer *t, const tt_checkpoint *from,
     return TT_OK;
 }
 
+// What workers go on with; a fork's begin anew.
+static tt_status restore_workers(tt_trainer *t, const tt_checkpoint *from,
+                                 bool is_fork)
+{
+    const char *bytes = NULL;
+    int64_t n = 0;
+    tt_status status = TT_OK;
+    if (t->job->workers == 0)
+        return TT_OK;
+    if (from != NULL && !is_fork)
+        status = tt_checkpoint_text_read(from, "exchange.bin", &bytes, &n);
+    TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", status));
+    return tt_job_workers_load(t->job, bytes, n);
+}
+
 tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
                               bool is_fork, tt_str *notes)
 {
@@ -369,9 +394,14 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
     TT_TRY(restore_tensors(t, from, is_fork, notes));
     if (t->read.is_damaged)
         return TT_OK;
+    TT_TRY(restore_workers(t, from, is_fork));
     t->state = state;
     t->job->step = state.step;
-    return TT_OK;
+    t->job->replicas.model_step = state.step;
+    if (!t->read.lacks_replicas)
+        return TT_OK;
+    tt_str_add(notes, "the replicas start from the model\n");
+    return tt_job_spread(t->job);
 }
 
 // The step to roll back to. Only steps at which every run with these settings saves
@@ -382,8 +412,8 @@ static int64_t rollback_target(const tt_trainer *t)
     const tt_train_options *o = &t->session->options;
     int64_t target = t->state.step - o->back;
     target = o->save_every > 0 ? target / o->save_every * o->save_every : 0;
-    const int64_t least = t->state.policy.anchor > t->state.began
-                              ? t->state.policy.anchor
+    const int64_t least = t->state.judge.anchor > t->state.began
+                              ? t->state.judge.anchor
                               : t->state.began;
     return target > least ? target : least;
 }
@@ -449,8 +479,7 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
     tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
     tt_str_fini(&notes);
     TT_TRY(status);
-    tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step,
-                          t->state.step);
+    tt_judge_rolled_back(&t->state.judge, &bad.judge, bad.step, t->state.step);
     t->state.threads = bad.threads;
     t->state.ranks = bad.ranks;
     memcpy(t->state.isa, bad.isa, sizeof bad.isa);

@@ -48,7 +48,8 @@ static tt_checkpoint_rules rules_of(const tt_train_options *o)
 static tt_status start_anew(tt_trainer *t, tt_str *notes)
 {
     tt_train_state_init(&t->state);
-    return tt_job_init_from(t->job, notes);
+    TT_TRY(tt_job_init_from(t->job, notes));
+    return tt_job_spread(t->job);
 }
 
 static void note_reading(const tt_trainer *t, tt_str *notes)
@@ -80,7 +81,7 @@ static void note_place(const tt_trainer *t, tt_str *notes)
     const int64_t threads = job->backend->options.n_threads;
     const int64_t ranks = job->peers.size;
     const bool is_exact = job->options.exact;
-    if (t->state.ranks != ranks &&
+    if (t->state.ranks != ranks && job->workers == 0 &&
         !(is_exact && ranks == job->grid.size[TT_AXIS_DATA]))
         tt_str_addf(notes,
                     "it was computed on %lld rank%s and goes on with %lld, so "
@@ -288,10 +289,35 @@ static tt_status open_folder(tt_trainer *t, tt_str *notes)
                         t->config.n);
 }
 
+tt_status tt__trainer_open_lanes(tt_trainer *t)
+{
+    tt_job *job = t->job;
+    tt_loader_options options = t->session->loader;
+    int32_t n = 0;
+    tt_job_workers(job, &t->first_lane, &n);
+    options.n_micro = job->local_steps * job->options.accumulate;
+    options.micro_samples = options.micro_stride = tt_job_worker_samples(job);
+    t->lane = tt_arena_alloc(t->arena, n * (int64_t)sizeof *t->lane);
+    if (t->lane == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for the data of workers");
+    for (int32_t i = 0; i < n; i++) {
+        int64_t number = 0;
+        TT_TRY(tt_job_worker_number(job, t->first_lane + i, &number));
+        options.first =
+            (t->first_lane + i) * (job->options.batch / job->workers);
+        options.position = number * job->options.batch;
+        TT_TRY(tt_loader_open(t->session->data->train, &options, &t->lane[i]));
+        t->n_lanes++;
+    }
+    return TT_OK;
+}
+
 static tt_status open_loader(tt_trainer *t)
 {
     tt_loader_options options = t->session->loader;
     options.position = t->state.position;
+    if (t->job->workers > 0)
+        return tt__trainer_open_lanes(t);
     return tt_loader_open(t->session->data->train, &options, &t->loader);
 }
 

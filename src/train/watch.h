@@ -41,9 +41,12 @@ typedef struct tt_run_point { // after a step that is logged
     double epoch;
     double loss, lr, norm, accuracy, perplexity; // NaN: has none
     double loss_scale;                           // likewise
-    double step_seconds;                         // mean since the last point
-    double rate;                                 // units per second
-    bool is_paced; // times are those of trial.pace
+    double
+        consensus; // of replicas with weights of their own, likewise: how far they
+                   // are from the model, over its length
+    double step_seconds; // mean since the last point
+    double rate;         // units per second
+    bool is_paced;       // times are those of trial.pace
     double flops_per_second;
     double mfu;           // of the devices' peak; NaN: not known
     double elapsed, eta;  // seconds

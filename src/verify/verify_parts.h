@@ -23,7 +23,7 @@ typedef struct tt__taken {
 } tt__taken;
 
 typedef struct tt__ran {
-    double loss, norm; // of the first step
+    double loss, norm; // of the first step; see verify_take.c
     tt__taken grads;   // after it
     tt__taken states;  // after the last
 } tt__ran;

@@ -1,7 +1,8 @@
 // verify_settings - makes the jobs to compare from one set of settings.
 //
 //   MANY  the user's settings, on all ranks
-//   ONE   the same without mesh, ZeRO and the like, on rank 0
+//   ONE   the same without mesh, ZeRO and the like, on rank 0; of a pipe that is not
+//         emptied before each update the same table, carried out by rank 0 alone
 //   LOW   as ONE, in fp32; only if MANY is in bf16, fp16 or fp8
 //
 // Batches are random either way, but where the settings name data, these are opened:
@@ -60,14 +61,24 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
 }
 
 // One rank carries as many replicas as all ranks together do. It holds tensors whole, so
-// it cannot make the codes of ranks that hold parts of them.
+// it cannot make the codes of ranks that hold parts of them. An agreement about weights
+// does not depend on parts.
 static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                                 tt_settings *out)
 {
     char text[32];
-    if (!tt_exchange_is_coded(&many->exchange))
+    const bool is_coded = tt_exchange_is_coded(&many->exchange);
+    if (many->workers > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: the states of workers that go at "
+                       "their own pace are not those of one step; a run has "
+                       "the same bits on any number of ranks, so train on 1 "
+                       "and on %d and compare model.safetensors",
+                       tt_exchange_policy(&many->exchange)->name,
+                       many->peers.size);
+    if (!is_coded && !tt_exchange_differs(&many->exchange))
         return TT_OK;
-    for (int a = 0; a < TT_N_AXES; a++)
+    for (int a = 0; a < TT_N_AXES && is_coded; a++)
         if (a != TT_AXIS_DATA && many->grid.size[a] > 1)
             return tt_fail(TT_ERR_ARG,
                            "exchange.codec=%s with mesh.%s=%lld: each rank "
@@ -86,7 +97,9 @@ static tt_status open_alone(const tt_verify_subject *v, const tt_job *many,
     tt_settings settings = {.cache = v->settings->cache};
     TT_TRY(alone(v, precision, &settings));
     TT_TRY(carry_replicas(v, many, &settings));
-    return opened_make(&settings, v->extra, &one, out);
+    TT_TRY(opened_make(&settings, v->extra, &one, out));
+    tt_job_fold(out->job, many);
+    return TT_OK;
 }
 
 static bool is_low(const tt_job *job)

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_RANKS = 5, COUNT = 400009 };
+enum { MAX_RANKS = 5, COUNT = 600009 };
 
 typedef struct actor {
     tt_comm *comm;
@@ -91,6 +91,14 @@ static void *act(void *user)
     return NULL;
 }
 
+static void *act_in_threads(void *user)
+{
+    actor *a = user;
+    a->comm->fold_threads = 3;
+    a->status = compare_all(a);
+    return NULL;
+}
+
 typedef void *thread_fn(void *user);
 
 static void play(int32_t n, unsigned shared, thread_fn *fn)
@@ -120,6 +128,11 @@ TEST(shm_collectives_have_the_bits_of_naive)
         play(n, 0xff, act); // shared: in place
         play(n, 1, act);    // mixed
     }
+}
+
+TEST(shm_folds_by_several_threads_have_the_same_bits)
+{
+    play(2, 0xff, act_in_threads);
 }
 
 // Rows and columns of a grid of ranks, in turn: groups that overlap.

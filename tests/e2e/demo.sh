@@ -28,7 +28,7 @@ for round in first second; do
     DEMO_QUICK=1 tools/demo >out 2>&1 </dev/null ||
         die "the $round demo fails"
     for text in 'In the beginning' accuracy runs/demo/kjv/report.html \
-        runs/demo/fashion/report.html 'tutti sample' 'tutti doctor'; do
+        runs/demo/fashion/report.html runs/demo/systems/index.html 'tutti sample' 'tutti doctor'; do
         grep -q "$text" out || die "the $round demo does not show $text"
     done
     [ -s runs/demo/kjv/report.html ] && [ -s runs/demo/fashion/report.html ] ||

@@ -37,6 +37,17 @@ done
 grep -q 'h.0.attn.c_attn.weight.codec.residual *F32 *.4, 64, 192' "$folder/out" ||
     die "no residual by replica: $(cat "$folder/out")"
 
+# What codes were: in the table, in ranks.json, in metrics.jsonl and on the page.
+train measured 2 exchange.codec=topk || die "$(cat "$folder/out")"
+grep -q 'codes: on average a rank made .* of gradients' "$folder/out" ||
+    die "nothing about codes: $(cat "$folder/out")"
+grep -q '"raw_bytes": *3399680' "$folder/measured/ranks.json" ||
+    die "gradients of 8 steps are 8 x 424960 bytes: $(cat "$folder/measured/ranks.json")"
+grep -q '"codec/raw_bytes":424960,"codec/bytes":[0-9]*,.*"codec/residual":' \
+    "$folder/measured/metrics.jsonl" || die "$(cat "$folder/measured/metrics.jsonl")"
+grep -q 'bytes sent by a rank' "$folder/measured/report.html" ||
+    die "no axis of bytes"
+
 # Left out, replicas are the ranks: on other ranks it is another run.
 train usual 4 exchange.codec=topk || die "usual: $(cat "$folder/out")"
 train usual 2 exchange.codec=topk train.steps=12 && die "went on with other replicas"

@@ -84,6 +84,7 @@ json 0 check cost only=gelu
 json 2 check nix
 json 0 bench gemm m=8 n=8 k=8
 json 0 bench codec side=64 runs=1
+json 0 list policies
 json 0 list codecs
 json 2 bench codec only=nix
 json 0 bench allreduce ranks=1,2 bytes=8,1k seconds=0.01

@@ -112,3 +112,62 @@ grep -q 'at the speeds trial.pace=1,1,0.25,1' p.txt || fail "no word of the pace
 "$tutti" plan gpt.yaml mesh.pipe=1 --schedule >out 2>err
 [ $? -eq 2 ] || fail "a schedule of one stage"
 grep -q 'not cut into stages' err || fail "$(cat err)"
+
+# A rank runs what has arrived: with so many slots as the bound says, not where bits must
+# be the same, and not where ranks of a stage work on one micro-batch together.
+"$tutti" plan gpt.yaml --schedule pipe.schedule=message-driven >d.txt 2>err ||
+    fail "$(cat err)"
+[ "$(slots d.txt)" = '4 4 4 4 ' ] || fail "slots by messages: $(slots d.txt)"
+refused() {
+    "$tutti" plan gpt.yaml pipe.schedule=message-driven "$@" >out 2>err
+    [ $? -eq 2 ] || fail "not refused: $* $(cat err)"
+    grep -q 'pipe.schedule=message-driven.*1f1b' err || fail "why? $(cat err)"
+}
+refused exact=true
+refused mesh.tensor=2
+refused mesh.data=2 batch=16 zero=3
+
+# A table by hand may take micro-batches in any order: each gets its own data. Not so where
+# bits must be the same, and where averages are taken in that order.
+cat >back.txt <<'END'
+schedule back
+fill
+ranks 2
+chunks 2
+micro 4
+place 0 1
+rank 0
+ F0.3 F0.1 B0.3 F0.0 F0.2 B0.0 B0.1 B0.2 U0.3
+rank 1
+ F1.3 B1.3 F1.1 F1.0 B1.0 B1.1 F1.2 B1.2 U1.3
+END
+loss() {
+    "$tutti" train gpt.yaml -n 2 mesh.pipe=2 accumulate=4 train.steps=5 \
+        data.classes=16 data.size=200 threads=1 precision=fp64 run="$folder/$1" \
+        pipe.schedule="$2" >out 2>err || fail "$(cat err)"
+    sed -n 's/.*loss  *\([0-9.]*\) in training.*/\1/p' out
+}
+back=$(loss back ./back.txt)
+[ -n "$back" ] || fail "no loss: $(cat out)"
+[ "$back" = "$(loss one 1f1b)" ] || fail "another order, another loss: $back"
+printf '%s\n' 'model: resnet18' 'model.width: 8' 'model.classes: 10' \
+    'data: synthetic' 'image: 32' 'batch: 16' >resnet.yaml
+for file in 'gpt.yaml exact=true' resnet.yaml; do
+    # shellcheck disable=SC2086 # settings
+    "$tutti" plan $file mesh.pipe=2 accumulate=4 pipe.schedule=./back.txt \
+        >out 2>err
+    [ $? -eq 2 ] || fail "not refused: $file $(cat err)"
+    grep -q 'row 1 of rank 0 .* in their order' err || fail "why? $(cat err)"
+done
+
+# Two copies of the model: not where sums have one rank's order, and not where averages
+# are taken over all micro-batches.
+"$tutti" plan gpt.yaml --schedule pipe.schedule=chimera >c.txt 2>err ||
+    fail "$(cat err)"
+grep -q "^# rank 0 .*b2" c.txt || fail "no second copy: $(cat c.txt)"
+for file in 'gpt.yaml exact=true' resnet.yaml; do
+    # shellcheck disable=SC2086 # settings
+    "$tutti" plan $file mesh.pipe=2 accumulate=4 pipe.schedule=gems >out 2>err
+    [ $? -eq 2 ] || fail "not refused: $file $(cat err)"
+    grep -q 'two copies of the model .*1f1b' err || fail "why? $(cat err)"
+done

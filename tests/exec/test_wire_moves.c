@@ -6,9 +6,11 @@
 #include "base/clock.h"
 #include "check/rank_threads.h"
 #include "exec/wire/wire.h"
+#include "ops/arith.h"
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "test.h"
+#include "traffic/site.h"
 
 #include <string.h>
 
@@ -307,4 +309,64 @@ TEST(a_plan_may_go_while_a_receive_of_it_is_open)
 {
     CHECK_OK(tt_rank_threads_run(2, 0, give_up, NULL));
     CHECK(tt_alloc_live() == 0);
+}
+
+// ---- more nodes than tags --------------------------------------------------
+
+// Two moves the same way, whose nodes are so far apart that their tags are equal.
+static tt_graph *build_far(void)
+{
+    static const tt_grad_ops none = {0};
+    tt_builder b;
+    tt_graph *graph = NULL;
+    CHECK_OK(tt_builder_init(&b, &none));
+    b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"pipe", 2}}};
+    const tt_val x = tt_input(&b, "x", TT_F32, "n:3000");
+    tt_output(&b, "a", tt_move_value(&b, x, 0, 0, 1));
+    for (int i = 2; i < TT_TRAFFIC_TAGS; i++)
+        (void)tt_add(&b, x, x);
+    tt_output(&b, "b", tt_move_value(&b, x, 0, 0, 1));
+    CHECK_OK(tt_builder_take(&b, &graph));
+    tt_builder_fini(&b);
+    return graph;
+}
+
+// The receiver wants the second one first.
+static tt_status send_far(tt_comm *comm, void *user)
+{
+    const tt_backend_options one = {.n_threads = 1};
+    const tt_order row = {0};
+    tt_flight_times times;
+    tt_comm_wire *wire = NULL;
+    rig r = {.graph = build_far(), .rank = comm->rank};
+    (void)user;
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    r.wire = tt_comm_wire_of(wire);
+    CHECK_OK(tt_backend_open(tt_backend_find("ref"), &one, &r.backend));
+    CHECK_OK(tt_plan_lower(r.graph, &r.backend->target,
+                           &(tt_lower_options){.rank = r.rank}, &r.plan));
+    CHECK(r.plan->n_flights == 2 && r.plan->n_steps == 2);
+    r.o = tt_alloc(2 * (int64_t)sizeof(*r.o));
+    for (int s = 0; s < 2; s++) {
+        r.o[s].in[0] = r.o[s].from;
+        r.o[s].out[0] = r.o[s].to;
+        r.o[s].from[0] = (float)(s + 1);
+        r.args[s] = (tt_args){.in = r.o[s].in, .out = r.o[s].out};
+    }
+    CHECK_OK(r.wire->bind(r.wire->ctx, r.plan, r.backend, r.args, &r.bound));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(
+            r.wire->begin(r.wire->ctx, r.bound, r.rank == 0 ? i : 1 - i, &row));
+    for (int f = 0; f < 2; f++)
+        CHECK_OK(r.wire->finish(r.wire->ctx, r.bound, f, &row, &times));
+    for (int s = 0; s < 2 && r.rank == 1; s++)
+        CHECK(r.o[s].to[0] == (float)(s + 1));
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(moves_with_equal_tags_are_told_apart_by_their_nodes)
+{
+    CHECK_OK(tt_rank_threads_run(2, 1 << 20, send_far, NULL));
 }

@@ -50,6 +50,7 @@ static tt_status train(tt_job *job, tt_arena *arena, void *user)
     const bool is_first = tt_peers_is_first(&job->peers);
     tt_step_result last = {0};
     job->guard = true;
+    job->wants_model = true;
     TT_TRY(tt_job_start(job, NULL));
     TT_TRY(read_all(job, t->run, is_first ? t->run->before : NULL));
     for (int64_t i = 0; i < t->steps; i++)

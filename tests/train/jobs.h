@@ -3,8 +3,8 @@
 #ifndef TT_TESTS_JOBS_H
 #define TT_TESTS_JOBS_H
 
-#include "families.h"
 #include "job/job.h"
+#include "train/families.h"
 
 typedef struct made {
     tt_arena *arena;

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "crew.h"
 #include "jobs.h"
+#include "ops/ops.h"
 #include "test.h"
 
 #include <math.h>
@@ -95,6 +96,51 @@ TEST_SLOW(replicas_are_carried_in_parts_of_zero_and_in_micro_batches, 120)
         more[n] = NULL;
         check_ranks(table[i].family, more, table[i].ranks);
     }
+}
+
+// ---- when ----------------------------------------------------------------
+
+static bool is_encode(const tt_step *step)
+{
+    return strstr(step->op->name, "_encode") != NULL;
+}
+
+// Whether a flight begins before the update.
+static int leaves_early(const tt_plan *plan, const tt_flight *flight)
+{
+    const tt_segment *last = &plan->segment[plan->n_segments - 1];
+    return plan->step[plan->member[flight->first]].op == &tt_op_all_gather &&
+           flight->begin < last->first;
+}
+
+// Codes are made and leave in backward, and only once in a step.
+TEST(codes_leave_in_backward)
+{
+    static const char *const more[] = {
+        "exchange.codec=onebit", "mesh.data=2", "batch=8",
+        "accumulate=2",          "zero=1",      NULL};
+    made m = make_job(family_named("gpt"), more);
+    CHECK_OK(tt_job_plan(m.job));
+    const tt_plan *plan = m.job->plan;
+    int n = 0, n_early = 0;
+    for (int32_t o = 0; o < plan->n_order; o++) {
+        const tt_segment *x = &plan->segment[plan->order[o].segment];
+        for (int32_t s = x->first; s < x->first + x->n; s++) {
+            if (!is_encode(&plan->step[s]))
+                continue;
+            CHECK_MSG(x->phase == TT_BACKWARD, "%s in %s", plan->step[s].name,
+                      x->name);
+            n += tt_step_runs(&plan->order[o], &plan->step[s]);
+        }
+    }
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        n_early += leaves_early(plan, &plan->flight[f]);
+    int weights = 0;
+    for (int32_t v = 0; v < m.job->plan->graph->n_values; v++)
+        weights += m.job->plan->graph->value[v].role == TT_ROLE_PARAM;
+    CHECK_MSG(n == weights, "%d codes of %d weights in a step", n, weights);
+    CHECK_MSG(n_early >= 3, "%d flights leave before the update", n_early);
+    close_job(&m);
 }
 
 // ---- what loses nothing --------------------------------------------------

@@ -40,8 +40,8 @@ static tt_train_state some_state(void)
     s.since_best = 2;
     s.loss = 1e-300;
     s.count = 64;
-    s.policy.n = 1;
-    s.policy.window[0] = 2.0 / 3;
+    s.judge.n = 1;
+    s.judge.window[0] = 2.0 / 3;
     s.threads = 2;
     return s;
 }
@@ -60,7 +60,7 @@ TEST(the_state_of_a_run_survives_as_text)
     CHECK(r.seconds == s.seconds && r.best_loss == s.best_loss);
     CHECK(r.best_step == 17 && r.since_best == 2 && r.evaluated == -1);
     CHECK(isnan(r.val_loss) && isnan(r.train_loss) && r.loss == 1e-300);
-    CHECK(memcmp(&r.policy, &s.policy, sizeof r.policy) == 0);
+    CHECK(memcmp(&r.judge, &s.judge, sizeof r.judge) == 0);
     CHECK(then.n == session->resolved.n + 2); // and both data
     CHECK_OK(tt_train_state_compare(session, &then, NULL, "run"));
     CHECK(tt_train_state_read("{}", "t", arena, &r, &then) == TT_ERR_IO);

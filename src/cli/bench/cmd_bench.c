@@ -73,5 +73,6 @@ const tt_command_def tt_command_bench = {
     .flags = flags,
     .max_words = 1,
     .has_ranks = true,
+    .has_system = true,
     .run = run,
 };

@@ -330,5 +330,6 @@ const tt_command_def tt_command_plan = {
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,
+    .has_system = true,
     .run = run,
 };

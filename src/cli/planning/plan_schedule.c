@@ -25,14 +25,30 @@ tt_status tt_show_schedule_check(const tt_job *job)
                          "mesh.pipe=2 cuts it into two");
 }
 
+// Of weights: how many are kept, the bytes of all but the newest, and how late updates are.
+static void add_versions(const tt_stage *stage, tt_columns *c)
+{
+    tt_str cell = {0};
+    tt_columns_addf(c, "%d", stage->n_versions);
+    tt_add_bytes(&cell, stage->old_bytes);
+    tt_columns_add(c, tt_str_text(&cell));
+    tt_columns_addf(c, "%d", stage->staleness);
+    tt_str_fini(&cell);
+}
+
 static void add_figures(const tt_timetable *s, tt_arena *arena,
                         const tt_term *term, tt_str *out)
 {
     static const char *const heading[] = {
-        "stage", "computing", "waiting", "bubble", "slots", "each", "memory"};
-    enum { N = 7 };
-    tt_columns c = {.arena = arena, .n = N, .right = 0x7e, .width = 200};
-    for (int i = 0; i < N; i++)
+        "stage", "computing", "waiting",  "bubble", "slots",
+        "each",  "memory",    "versions", "old",    "staleness"};
+    enum { N = 7, N_ENDLESS = 10 };
+    const bool is_endless = s->pipe->rule != TT_PIPE_FLUSH;
+    tt_columns c = {.arena = arena,
+                    .n = is_endless ? N_ENDLESS : N,
+                    .right = 0x3fe,
+                    .width = 200};
+    for (int i = 0; i < c.n; i++)
         tt_columns_add(&c, heading[i]);
     for (int32_t r = 0; r < s->pipe->n_ranks; r++) {
         const tt_pipe_rank_times *t = &s->times->rank[r];
@@ -57,6 +73,8 @@ static void add_figures(const tt_timetable *s, tt_arena *arena,
                 tt_str_add(&cell, "-"); // one slot: packed with scratch
             tt_columns_add(&c, tt_str_text(&cell));
         }
+        if (is_endless)
+            add_versions(&s->stage[r], &c);
         tt_str_fini(&cell);
     }
     (void)tt_columns_print(&c, term, out); // no memory: no table
@@ -77,7 +95,10 @@ static void add_sum(const tt_job *job, const tt_timetable *s, tt_str *out)
         tt_str_add(out, "; by the formula, for chunks that are even, ");
         tt_pipe_add_seconds(s->formula, out);
     }
-    tt_str_add(out, "\na step takes ");
+    if (s->pipe->n_steps > 1)
+        tt_str_addf(out, "\n%d steps take ", s->pipe->n_steps);
+    else
+        tt_str_add(out, "\na step takes ");
     tt_pipe_add_seconds(s->times->makespan, out);
     tt_str_add(out, " on a machine of 10 GFLOP and 1 GB per second, 10 us per "
                     "kernel and messages that take no time");
@@ -147,6 +168,9 @@ static void add_stage(const tt_timetable *s, int32_t r, tt_json *json)
     tt_json_i64(json, "slots", s->stage[r].n_slots);
     tt_json_i64(json, "slot_bytes", s->stage[r].slot_bytes);
     tt_json_i64(json, "peak_bytes", s->stage[r].peak_bytes);
+    tt_json_i64(json, "versions", s->stage[r].n_versions);
+    tt_json_i64(json, "old_bytes", s->stage[r].old_bytes);
+    tt_json_i64(json, "staleness", s->stage[r].staleness);
     tt_json_open(json, "rows", '[');
     for (int32_t i = 0; i < s->pipe->rank[r].n; i++) {
         const tt_pipe_row *row = &s->pipe->rank[r].row[i];
@@ -205,7 +229,8 @@ tt_status tt_show_schedule_json(const tt_job *job, tt_arena *arena,
     tt_json_f64(json, "bubble_percent", largest_percent(&s));
     if (s.formula >= 0)
         tt_json_f64(json, "formula", s.formula);
-    tt_json_f64(json, "step_seconds", s.times->makespan);
+    tt_json_i64(json, "steps", s.pipe->n_steps);
+    tt_json_f64(json, "step_seconds", s.times->makespan / s.pipe->n_steps);
     if (tt_pace_is_set(job->distribution.pace))
         tt_json_str(json, "pace", job->distribution.pace);
     tt_json_open(json, "stages", '[');

@@ -30,6 +30,10 @@ static void add_rank(tt_columns *c, const tt_ranks_pipe *p, int32_t r)
     tt_columns_addf(c, "%.1f%%", 100 * rank->bubble);
     tt_columns_addf(c, "%.1f%%", 100 * rank->expected);
     tt_columns_addf(c, "%d", rank->n_slots);
+    if (p->is_endless) {
+        tt_columns_addf(c, "%d", rank->n_versions);
+        tt_columns_addf(c, "%d", rank->staleness);
+    }
     tt_add_bytes(&text, rank->peak_bytes);
     tt_columns_add(c, tt_str_text(&text));
     tt_str_clear(&text);
@@ -41,25 +45,28 @@ static void add_rank(tt_columns *c, const tt_ranks_pipe *p, int32_t r)
 void tt__progress_text_pipe(const tt_term *term, const tt_ranks_pipe *p,
                             int width, tt_str *out)
 {
-    static const char *const heading[] = {"  rank",
-                                          "stage",
-                                          "bubble",
-                                          "by the schedule",
-                                          "slots",
-                                          "memory",
-                                          "waits in a step for"};
-    enum { N = 7 };
+    enum { VERSIONS = 5, STALENESS, N = 9 };
+    static const char *const heading[N] = {"  rank",
+                                           "stage",
+                                           "bubble",
+                                           "by the schedule",
+                                           "slots",
+                                           [VERSIONS] = "versions",
+                                           [STALENESS] = "staleness",
+                                           "memory",
+                                           "waits in a step for"};
     tt_arena *arena = tt_arena_create();
     tt_str sentence = {0};
     if (arena == NULL)
         return;
     tt_columns c = {.arena = arena,
-                    .n = N,
-                    .right = 0x3e,
+                    .n = p->is_endless ? N : N - 2,
+                    .right = p->is_endless ? 0xfe : 0x3e,
                     .width = width,
                     .drop = {1, 5, 6, 4}};
     for (int i = 0; i < N; i++)
-        tt_columns_add(&c, heading[i]);
+        if (p->is_endless || (i != VERSIONS && i != STALENESS))
+            tt_columns_add(&c, heading[i]);
     for (int32_t r = 0; r < p->n_ranks && r < ROWS; r++)
         add_rank(&c, p, r);
     (void)tt_columns_print(&c, term, out); // no memory: no table

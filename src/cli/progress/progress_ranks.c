@@ -46,6 +46,31 @@ static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row,
         add_cell(c, tt_add_seconds, row->waited);
 }
 
+// What codes of gradients were: a line for each rank would say the same.
+static void add_codes(const tt_ranks *ranks, int width, tt_str *out)
+{
+    double raw = 0, coded = 0, seconds = 0;
+    tt_str text = {0};
+    for (int32_t r = 0; r < ranks->n; r++) {
+        raw += (double)ranks->rank[r].raw;
+        coded += (double)ranks->rank[r].coded;
+        seconds += ranks->rank[r].coding;
+    }
+    if (raw <= 0 || coded <= 0)
+        return;
+    tt_str_add(&text, "codes: on average a rank made ");
+    add_bytes(&text, coded / ranks->n);
+    tt_str_add(&text, " of ");
+    add_bytes(&text, raw / ranks->n);
+    tt_str_addf(&text, " of gradients (%.3g times less) in ", raw / coded);
+    tt_add_seconds(&text, seconds / ranks->n);
+    tt_str_add(out, "  ");
+    tt_add_wrapped(out, tt_str_text(&text),
+                   &(tt_wrapping){.width = width, .used = 2, .indent = "  "});
+    tt_str_add(out, "\n");
+    tt_str_fini(&text);
+}
+
 static void add_table(const tt_term *term, const tt_ranks *ranks,
                       tt_arena *arena, int width, tt_str *out)
 {
@@ -71,6 +96,7 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
                    "for others: until the last rank came to them",
                    &(tt_wrapping){.width = width, .used = 2, .indent = "  "});
     tt_str_add(out, "\n");
+    add_codes(ranks, width, out);
 }
 
 void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,

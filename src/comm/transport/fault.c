@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/rng.h"
 #include "base/settings/opt.h"
 #include "comm/transport/parcel.h"
 
@@ -14,12 +15,13 @@
 
 enum { MAX_RULES = 8, MAX_TEXT = 256 };
 
-typedef enum kind { DROP, DELAY, CORRUPT, SLOW, N_KINDS } kind;
-static const char *const kinds[N_KINDS] = {"drop", "delay", "corrupt", "slow"};
+typedef enum kind { DROP, DELAY, JITTER, CORRUPT, SLOW, N_KINDS } kind;
+static const char *const kinds[N_KINDS] = {"drop", "delay", "jitter", "corrupt",
+                                           "slow"};
 
 typedef struct rule {
     kind kind;
-    int64_t rank, after, every, bit;
+    int64_t rank, after, every, bit, seed;
     double seconds, rate;
 } rule;
 
@@ -32,8 +34,10 @@ static const tt_opt table[] = {
      offsetof(rule, every), NULL, 1, -1},
     {"bit", "0", "corrupt: which one", TT_OPT_I64, offsetof(rule, bit), NULL, 0,
      -1},
-    {"seconds", "0.1", "delay: how long", TT_OPT_F64, offsetof(rule, seconds),
-     NULL, 0, 3600},
+    {"seconds", "0.1", "delay: how long; jitter: at most", TT_OPT_F64,
+     offsetof(rule, seconds), NULL, 0, 3600},
+    {"seed", "0", "jitter: of its random numbers", TT_OPT_I64,
+     offsetof(rule, seed), NULL, 0, -1},
     {"rate", "1e6", "slow: bytes per second", TT_OPT_F64, offsetof(rule, rate),
      NULL, 1, -1},
     {0},
@@ -61,7 +65,8 @@ static tt_status parse_rule(const char *text, int32_t size, rule *out)
         k++;
     if (k == N_KINDS)
         return tt_fail(TT_ERR_ARG,
-                       "fault \"%s\": not drop, delay, corrupt or slow", text);
+                       "fault \"%s\": not drop, delay, jitter, corrupt or slow",
+                       text);
     words[0] = '\0';
     if (colon != NULL)
         memcpy(words, colon + 1, strlen(colon + 1) + 1);
@@ -117,6 +122,14 @@ static void flip(const rule *r, tt__parcel *p)
         p->note.sum ^= 1; // nothing else to damage
 }
 
+// From 0 to 1, another one for each message.
+static double random_part(const fault *f, const rule *r)
+{
+    return tt_rng_uniform(
+        tt_rng_key((uint64_t)r->seed, "jitter", (uint64_t)f->wrap.base.rank),
+        (uint64_t)f->n_sent);
+}
+
 static void apply(fault *f, const rule *r, tt__parcel *p)
 {
     const int64_t past = f->n_sent - r->after;
@@ -130,6 +143,9 @@ static void apply(fault *f, const rule *r, tt__parcel *p)
         break;
     case DELAY:
         due = past % r->every == 0 ? now + r->seconds : 0;
+        break;
+    case JITTER:
+        due = now + r->seconds * random_part(f, r);
         break;
     case CORRUPT:
         if (past == 0)

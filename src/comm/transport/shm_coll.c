@@ -28,6 +28,7 @@
 #include "comm/stream.h"
 #include "comm/transport/shm_world.h"
 
+#include <omp.h>
 #include <string.h>
 
 enum { PIECE = TT_FOLD_PIECE }; // folded at once: stays in the nearest cache
@@ -130,8 +131,15 @@ static void fold_piece(const job *j, int64_t at, int64_t bytes, char *to)
                          : (void)memcpy(s->to[i] + at, to, (size_t)bytes);
 }
 
+// Pieces do not touch each other, so threads change no bits.
 static void fold_all(const job *j, char *to, int64_t bytes)
 {
+    enum { LARGE = 1 << 20 }; // less is over before other threads are awake
+    const int32_t wanted = j->s->base.fold_threads;
+    const int32_t most = (int32_t)omp_get_max_threads();
+    const int32_t some = wanted < most ? wanted : most;
+    const int32_t threads = bytes < LARGE || some < 1 ? 1 : some;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t at = 0; at < bytes; at += PIECE)
         fold_piece(j, at, bytes - at < PIECE ? bytes - at : PIECE, to + at);
 }

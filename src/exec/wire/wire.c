@@ -164,6 +164,25 @@ static tt_status finish(void *ctx, void *bound, int32_t flight,
     return TT_OK;
 }
 
+static bool is_over(void *ctx, void *bound, int32_t flight,
+                    const tt_order *order, double *since_out)
+{
+    const tt__wire_plan *plan = bound;
+    const tt__wire_job *job = tt__wire_plan_job(plan, flight, order->slot);
+    const bool is_done = job->is_local || tt__wire_job_is_done(ctx, job);
+    *since_out = is_done ? job->ended : 0;
+    return is_done;
+}
+
+static tt_status wait_any(void *ctx, int64_t *n_over_io)
+{
+    tt_comm_wire *w = ctx;
+    double busy = 0;
+    TT_TRY(tt__wire_wait_any(w, n_over_io, &busy));
+    w->exposed += busy;
+    return TT_OK;
+}
+
 static void *alloc_shared(void *ctx, int64_t bytes)
 {
     const tt_comm_wire *w = ctx;
@@ -209,6 +228,8 @@ tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
                         .unbind = unbind,
                         .begin = begin,
                         .finish = finish,
+                        .is_over = is_over,
+                        .wait_any = wait_any,
                         .alloc = alloc_shared,
                         .ctx = w};
     const tt_status status = start(w, comm, options != NULL ? options : &plain);
@@ -218,6 +239,25 @@ tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
     }
     *wire_out = w;
     return TT_OK;
+}
+
+// The lock is what makes the thread's last use of it happen before.
+tt_comm *tt_comm_wire_borrow(tt_comm_wire *wire)
+{
+    tt_comm *comm = wire->carrier.comm;
+    pthread_mutex_lock(&wire->lock);
+    comm->meanwhile = NULL;
+    pthread_mutex_unlock(&wire->lock);
+    return comm;
+}
+
+void tt_comm_wire_give_back(tt_comm_wire *wire)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->carrier.comm->meanwhile = tt__wire_meanwhile;
+    wire->messages = wire->carrier.comm->stats.sent_messages;
+    wire->bytes = wire->carrier.comm->stats.sent_bytes;
+    pthread_mutex_unlock(&wire->lock);
 }
 
 void tt_comm_wire_close(tt_comm_wire *wire)
@@ -364,14 +404,16 @@ void tt_comm_wire_stats(tt_comm_wire *wire, bool reset,
                                .bytes = wire->bytes,
                                .busy_seconds = wire->busy,
                                .exposed_seconds = wire->exposed,
-                               .flights = wire->n_flights};
+                               .flights = wire->n_flights,
+                               .packet_bytes = wire->packet_bytes};
     pthread_mutex_unlock(&wire->lock);
     *stats_out = (tt_wire_stats){
         .messages = all.messages - old->messages,
         .bytes = all.bytes - old->bytes,
         .busy_seconds = all.busy_seconds - old->busy_seconds,
         .exposed_seconds = all.exposed_seconds - old->exposed_seconds,
-        .flights = all.flights - old->flights};
+        .flights = all.flights - old->flights,
+        .packet_bytes = all.packet_bytes - old->packet_bytes};
     if (reset)
         wire->before = all;
 }

@@ -44,6 +44,11 @@ tt_status tt_comm_wire_post(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call);
 tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out);
 
+// The transport itself, for messages of the caller's own; the wire is idle until it is
+// given back, before which all of them must be done.
+tt_comm *tt_comm_wire_borrow(tt_comm_wire *wire);
+void tt_comm_wire_give_back(tt_comm_wire *wire);
+
 // Memory of this rank that all others see at the same address: one block, until it is
 // taken back. It stays readable for them after this rank has ended. NULL: the
 // transport has none, it is not enough, or it is lent already.
@@ -76,6 +81,7 @@ typedef struct tt_wire_stats { // since the opening or the last reset
     double busy_seconds;       // in flights
     double exposed_seconds;    // of these: while the executor waited
     int64_t flights;
+    int64_t packet_bytes; // of this rank's packets, used
 } tt_wire_stats;
 void tt_comm_wire_stats(tt_comm_wire *wire, bool reset,
                         tt_wire_stats *stats_out);

@@ -31,6 +31,9 @@ typedef struct tt__device_group {
     tt_device_comm *links; // NULL: this rank is in none
     int32_t n;
     int32_t *member; // ranks
+    // Of moves. Links may be asked for one call at a time, and both ranks make the same
+    // calls in the same order: the receiver gives turns out, and each is served in turn.
+    int64_t n_turns, n_served;
 } tt__device_group;
 
 enum { TT__DEVICE_GROUPS = 256 };
@@ -60,6 +63,7 @@ typedef struct tt__carrier {
     tt__wire_stage stage;
     tt__device_groups links;
     tt_device_coll *call; // of links: two per rank
+    int64_t packet_bytes; // that this rank has sent to others
 } tt__carrier;
 
 tt_status tt__carrier_init(tt__carrier *c, tt_comm *comm,

@@ -217,11 +217,10 @@ static bool has_peers(const tt__device_group *group)
                           : (group->at & (group->at - 1)) != 0;
 }
 
-static const tt__device_group *find(const tt__carrier *c,
-                                    const tt__device_group *wanted)
+static tt__device_group *find(tt__carrier *c, const tt__device_group *wanted)
 {
     for (int32_t i = 0; i < c->links.n; i++) {
-        const tt__device_group *group = &c->links.link[i];
+        tt__device_group *group = &c->links.link[i];
         if (group->axis == wanted->axis && group->at == wanted->at &&
             group->from == wanted->from &&
             memcmp(group->size, wanted->size, sizeof wanted->size) == 0)

@@ -18,11 +18,12 @@
 // calls by position, and a call waits on the device for its peer's. So the two ranks first
 // agree, by envelopes over the host's transport:
 //
-//   sender     WAITS | offers -------->      TRAVELS  | IS_ASKED_FOR, RUNS | over
-//   receiver          wants, WAITS | takes it ------> | IS_ASKED_FOR, RUNS | over
+//   sender     WAITS | offers -------->      TRAVELS  | IN_LINE, ASKED_FOR, RUNS | over
+//   receiver          wants, WAITS | takes it ------> | IN_LINE, ASKED_FOR, RUNS | over
 //
-// Each of a pair's two directions is a group with a queue of its own. Both sides see the
-// receiver's order of takings, and make their calls in it; no call waits for another pair.
+// Each of a pair's two directions is a group with a queue of its own, which takes one call
+// at a time. The receiver gives each taking a turn and says so in its envelope; both sides
+// make their calls in turn. No call waits for another pair.
 //
 //   cost    a look at the device every 20 microseconds while it computes what is sent
 //   memory  staged: each message once, pinned, in each slot (tt_wire_stage_bytes)
@@ -69,7 +70,7 @@ tt_status tt__device_move_open(tt_comm_wire *w, const tt__wire_job *job,
                         .data = leg->room,
                         .bytes = bytes};
     leg->sent = leg->envelope =
-        (tt__wire_envelope){x->tag, job->micro, leg->msg.bytes};
+        (tt__wire_envelope){x->tag, job->micro, leg->msg.bytes, -1, x->node};
     if (!is_linked(leg))
         TT_TRY(claim_room(&w->carrier, job));
     if (tt_traffic_site_receives(x))
@@ -106,9 +107,11 @@ static tt_status arrive(const tt__wire_job *job, tt__wire_leg *leg)
 
 // ---- by links --------------------------------------------------------------------
 
-// A call of a pair: member 0 sends.
+// A call of a pair, when it is its turn: member 0 sends.
 static tt_status ask(tt__carrier *c, tt__wire_leg *leg)
 {
+    if (leg->envelope.turn != leg->links->n_served)
+        return TT_OK;
     const bool sends = tt_traffic_site_sends(&leg->x);
     const tt_device_coll call = {.kind = sends ? TT_DEVICE_COLL_SEND
                                                : TT_DEVICE_COLL_RECEIVE,
@@ -133,8 +136,9 @@ static tt_status offer(tt_comm_wire *w, tt__wire_leg *leg)
 static tt_status take(tt_comm_wire *w, tt__wire_leg *leg)
 {
     leg->sent.tag = -leg->envelope.tag;
-    TT_TRY(tt__inbox_send(w->carrier.comm, leg));
-    return ask(&w->carrier, leg);
+    leg->sent.turn = leg->envelope.turn = leg->links->n_turns++;
+    leg->phase = TT__MOVE_IS_IN_LINE;
+    return tt__inbox_send(w->carrier.comm, leg);
 }
 
 // The library may take calls up later: an event is noted when it has.
@@ -146,6 +150,7 @@ static tt_status watch(const tt__carrier *c, const tt__wire_job *job,
     TT_TRY(tt__device_groups_state(c, leg, &is_busy));
     if (is_busy)
         return TT_OK;
+    leg->links->n_served++;
     leg->phase = TT__MOVE_RUNS;
     return device->def->device_comm->note(leg->links->links,
                                           tt__wire_stage_left(job, leg));
@@ -184,13 +189,11 @@ static tt_status has_left(tt_comm_wire *w, tt__wire_leg *leg)
     return sends ? tt__inbox_send(w->carrier.comm, leg) : TT_OK;
 }
 
-static tt_status has_travelled(tt_comm_wire *w, tt__wire_leg *leg)
+static tt_status has_travelled(tt__wire_leg *leg)
 {
     if (!leg->msg.is_done || !leg->head.is_done)
         return TT_OK;
-    if (is_linked(leg))
-        return ask(&w->carrier, leg);
-    leg->phase = TT__MOVE_IS_OVER;
+    leg->phase = is_linked(leg) ? TT__MOVE_IS_IN_LINE : TT__MOVE_IS_OVER;
     return TT_OK;
 }
 
@@ -206,7 +209,9 @@ static tt_status go_on(tt_comm_wire *w, const tt__wire_job *job,
         TT_TRY(is_over(job, tt__wire_stage_left(job, leg), &is_time));
         return is_time ? has_left(w, leg) : TT_OK;
     case TT__MOVE_TRAVELS:
-        return has_travelled(w, leg);
+        return has_travelled(leg);
+    case TT__MOVE_IS_IN_LINE:
+        return ask(&w->carrier, leg);
     case TT__MOVE_IS_ASKED_FOR:
         return watch(&w->carrier, job, leg);
     default:

@@ -19,7 +19,7 @@
 // reason a collective waits until nothing is wanted of its members
 // (tt__moves_keep_waiting). All that is the thread's own, without a lock.
 //
-//   cost    16 bytes and a message for each move, which no statistic counts: as the
+//   cost    32 bytes and a message for each move, which no statistic counts: as the
 //           headers of transports. One copy of what comes before it is wanted
 
 #include "base/alloc.h"
@@ -40,7 +40,7 @@ struct tt__wire_early {
 
 static bool is_same(const tt__wire_envelope *a, const tt__wire_envelope *b)
 {
-    return a->tag == b->tag && a->micro == b->micro;
+    return a->tag == b->tag && a->micro == b->micro && a->node == b->node;
 }
 
 static tt_msg envelope_msg(int32_t peer, tt__wire_envelope *envelope)
@@ -81,6 +81,7 @@ static tt_status hand_over(const tt_comm *comm, tt__wire_early *early,
         return other_length(comm, leg, bytes);
     if (bytes > 0)
         memcpy(leg->msg.data, early->data, (size_t)bytes);
+    leg->envelope.turn = early->envelope.turn;
     leg->msg.moved = bytes;
     leg->msg.is_done = true;
     return TT_OK;
@@ -143,6 +144,7 @@ static tt_status open_envelope(tt_comm *comm, tt__wire_inbox *box, int32_t peer)
     tt__wire_leg *leg = *at;
     if (leg != NULL) {
         *at = leg->next_wanted;
+        leg->envelope.turn = box->envelope.turn;
         box->body = &leg->msg;
         return leg->msg.bytes == box->envelope.bytes
                    ? receive_body(comm, &leg->msg)

@@ -127,7 +127,7 @@ static tt_status post(tt_comm_wire *w, tt__wire_job *job, tt__wire_leg *leg)
                         .data = sends ? (void *)(uintptr_t)leg->in : leg->out,
                         .bytes = sends ? x->in_bytes : x->out_bytes};
     leg->sent = leg->envelope =
-        (tt__wire_envelope){x->tag, job->micro, leg->msg.bytes};
+        (tt__wire_envelope){x->tag, job->micro, leg->msg.bytes, -1, x->node};
     if (sends)
         return tt__inbox_send(w->carrier.comm, leg);
     if (tt_traffic_site_receives(x))

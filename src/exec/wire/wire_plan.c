@@ -53,7 +53,7 @@ static tt_status allocate(const tt_plan *plan, tt__wire_plan *bound)
     bound->job =
         tt_alloc((bound->n_jobs + INT64_C(1)) * (int64_t)sizeof(*bound->job));
     bound->ranks = tt_alloc((2 * n + 1) * (int64_t)sizeof(*bound->ranks));
-    bound->bounds = tt_alloc((n + legs) * (int64_t)sizeof(*bound->bounds));
+    bound->bounds = tt_alloc(3 * (n + legs) * (int64_t)sizeof(*bound->bounds));
     return bound->leg != NULL && bound->job != NULL && bound->ranks != NULL &&
                    bound->bounds != NULL
                ? TT_OK
@@ -105,6 +105,12 @@ static tt_status make_job(const tt__carrier *c, const tt_args *args,
         job->is_local = job->is_local && leg->way->alone != NULL;
         job->is_move = job->is_move && leg->x.kind->way == TT_TRAFFIC_MOVE;
     }
+    if (tt_traffic_packets_of(plan, flight, &job->packets.what)) {
+        tt__wire_packets_bind(c, job, free->bounds);
+        free->bounds += 2 * (job->packets.what.x.size + INT64_C(1));
+    } else {
+        job->packets.what.n = 0;
+    }
     return TT_OK;
 }
 
@@ -125,6 +131,9 @@ static tt_status make(tt__carrier *c, const tt_args *args, tt__wire_plan *bound)
     for (int32_t i = 0; i < bound->n_legs; i++)
         if (bound->leg[i].scratch_bytes > most)
             most = bound->leg[i].scratch_bytes;
+    for (int32_t j = 0; j < bound->n_jobs; j++)
+        if (bound->job[j].packets.scratch_bytes > most)
+            most = bound->job[j].packets.scratch_bytes;
     return tt__carrier_room(c, most);
 }
 

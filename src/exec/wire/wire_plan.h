@@ -5,13 +5,15 @@
 #define TT_EXEC_WIRE_WIRE_PLAN_H
 
 #include "exec/wire/wire_carrier.h"
+#include "traffic/packets.h"
 
 typedef struct tt__wire_way tt__wire_way;
 
 // What a move is: sent before it.
 typedef struct tt__wire_envelope {
     int32_t tag, micro;
-    int64_t bytes; // -1: nothing comes after it
+    int64_t bytes;      // -1: nothing comes after it
+    int64_t turn, node; // of the links' calls, for a taking; of the graph
 } tt__wire_envelope;
 
 // How far a move of a device's operand is.
@@ -19,6 +21,7 @@ typedef enum tt__wire_phase {
     TT__MOVE_WAITS,        // for the steps of its device
     TT__MOVE_LEAVES,       // the device, for the host
     TT__MOVE_TRAVELS,      // to or from the peer
+    TT__MOVE_IS_IN_LINE,   // for its turn with the links
     TT__MOVE_IS_ASKED_FOR, // of links, which are busy with it
     TT__MOVE_RUNS,         // by links
     TT__MOVE_IS_OVER,
@@ -36,11 +39,10 @@ typedef struct tt__wire_leg {
     tt_coll_call call;        // REDUCE and BLOCKS: without data
     const tt_coll_def *def;   // its algorithm
     tt_traffic_blocks blocks; // BLOCKS
-    int64_t
-        apart; // of its scratch: for a result that may not overlap the input
+    int64_t apart; // of its scratch: a result that may not overlap the input
     tt_traffic_boxes boxes; // BOXES and TAKE
     int64_t scratch_bytes;
-    const tt__device_group *links; // NULL: not by links
+    tt__device_group *links; // NULL: not by links
     // MOVE: what is under way (wire_inbox.c): the envelope that is sent, and the one
     // that is wanted.
     tt_msg head, msg;
@@ -95,6 +97,15 @@ tt_move tt__region_move(const tt_region *part, tt_region_end to,
 
 typedef struct tt__wire_plan tt__wire_plan;
 
+// A flight of packets (wire_packets.c): its two calls, without data.
+typedef struct tt__wire_packets {
+    tt_traffic_packets what; // n = 0: it is none
+    tt_coll_call lengths, bodies;
+    const tt_coll_def *lengths_def, *bodies_def;
+    int64_t *bound; // of the bodies, anew in each run
+    int64_t scratch_bytes;
+} tt__wire_packets;
+
 // What is to be done: a flight, or a call of the host's own. A bound plan has one for
 // each flight, so that posting one allocates nothing. The three times are for traces:
 // when it was posted, when the thread took it, when it was over.
@@ -103,6 +114,7 @@ typedef struct tt__wire_job {
     int32_t flight, micro;
     tt__wire_leg *leg;
     int32_t n_legs;
+    tt__wire_packets packets;
     bool is_local; // sends nothing: done at once
     // Nothing but moves: it holds up no other (wire_moves.c). Until they are done it is
     // open.
@@ -139,6 +151,14 @@ tt_status tt__wire_plan_make(tt__carrier *c, const tt_plan *plan,
                              const tt_args *args, tt__wire_plan **out);
 void tt__wire_plan_free(tt__wire_plan *plan); // NULL is fine
 
+// packets: `bounds` is room for twice as many as a leg's. Operands lie where the legs say,
+// or in `stage`, each with tt__wire_packets_room bytes.
+void tt__wire_packets_bind(const tt__carrier *c, tt__wire_job *job,
+                           int64_t *bounds);
+int64_t tt__wire_packets_room(const tt_traffic_site *x);
+tt_status tt__wire_packets_run(tt__carrier *c, const tt__wire_job *job,
+                               char *stage);
+
 // ---- devices ---------------------------------------------------------------
 
 // For operands in a device's memory: events, and room if there are no links.
@@ -168,6 +188,8 @@ tt_status tt__device_groups_state(const tt__carrier *c, const tt__wire_leg *leg,
 // Staged through the host's memory; results are copied back in the wire's queue.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
                            const tt__wire_leg *leg);
+tt_status tt__carry_staged_packets(tt__carrier *c, tt_backend *backend,
+                                   const tt__wire_job *job);
 // Calls of one operator, by the leg's links.
 tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
                                 const tt_device_coll *call, int n);

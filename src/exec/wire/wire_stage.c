@@ -126,6 +126,7 @@ static int64_t moves_bytes(const tt_plan *plan)
 
 static int64_t half_bytes(const tt_plan *plan)
 {
+    tt_traffic_packets packets;
     int64_t most = 0;
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
@@ -139,9 +140,14 @@ static int64_t half_bytes(const tt_plan *plan)
                 place_of(&x, step->out[0].offset - step->in[0].offset).bytes);
             continue;
         }
-        for (int32_t i = 0; i < flight->n; i++)
-            most = max_i64(most,
-                           step_bytes(plan, plan->member[flight->first + i]));
+        const bool is_packets = tt_traffic_packets_of(plan, flight, &packets);
+        int64_t row = 0;
+        for (int32_t i = 0; i < flight->n; i++) {
+            const int32_t s = plan->member[flight->first + i];
+            const tt_traffic_site x = tt_traffic_site_of(plan, s);
+            row += is_packets ? tt__wire_packets_room(&x) : 0;
+            most = max_i64(most, is_packets ? row : step_bytes(plan, s));
+        }
     }
     return (most + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -212,6 +218,7 @@ tt_status tt__wire_stage_bind(tt__carrier *c, tt__wire_plan *plan)
                        backend->def->name);
     TT_TRY(queue->events(backend,
                          FLIGHTS + 2 * (int64_t)plan->n_jobs + plan->n_legs));
+    c->comm->fold_threads = backend->options.n_threads;
     TT_TRY(make_room(c, half_bytes(plan->plan),
                      (moves + ALIGN - 1) / ALIGN * ALIGN));
     if (!plan->is_linked)
@@ -314,5 +321,38 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
     if (x->out_bytes > 0 && leg->out != NULL)
         TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, leg->out, room + p.out,
                            x->out_bytes));
+    return queue->note(backend, TT_QUEUE_WIRE, half);
+}
+
+static tt_status copy_packets(tt_backend *backend, const tt__wire_job *job,
+                              char *stage, bool is_back)
+{
+    const tt_queue_def *queue = backend->def->queue;
+    for (int32_t i = 0; i < job->n_legs; i++) {
+        const tt__wire_leg *leg = &job->leg[i];
+        char *out = stage + round_up(leg->x.in_bytes);
+        TT_TRY(is_back ? queue->copy(backend, TT_QUEUE_WIRE, leg->out, out,
+                                     leg->x.out_bytes)
+                       : queue->copy(backend, TT_QUEUE_WIRE, stage, leg->in,
+                                     leg->x.in_bytes));
+        stage += tt__wire_packets_room(&leg->x);
+    }
+    return TT_OK;
+}
+
+// The same for all packets of a flight at once.
+tt_status tt__carry_staged_packets(tt__carrier *c, tt_backend *backend,
+                                   const tt__wire_job *job)
+{
+    const tt_queue_def *queue = backend->def->queue;
+    const int half = c->stage.turn;
+    char *room = c->stage.memory + half * c->stage.bytes;
+    c->stage.turn = (half + 1) % HALVES;
+    TT_TRY(wait_for(c, backend, half));
+    TT_TRY(copy_packets(backend, job, room, false));
+    TT_TRY(queue->note(backend, TT_QUEUE_WIRE, FETCHED));
+    TT_TRY(wait_for(c, backend, FETCHED));
+    TT_TRY(tt__wire_packets_run(c, job, room));
+    TT_TRY(copy_packets(backend, job, room, true));
     return queue->note(backend, TT_QUEUE_WIRE, half);
 }

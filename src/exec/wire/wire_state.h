@@ -48,6 +48,7 @@ struct tt_comm_wire {
     const tt__wire_job *current; // NULL: none but open ones
     int32_t n_waiting;           // calls that wait for a job
     int32_t n_under_way;         // flights, open ones too
+    int64_t n_over;              // flights, since the opening
     double busy_since;           // when the first of these began
     bool is_closing;
     tt_status status; // of the first job that failed, and its message
@@ -70,6 +71,7 @@ struct tt_comm_wire {
     bool is_posted, is_lent;
     char *lent; // the block that is lent, or may be lent again
     int64_t lent_bytes;
+    int64_t packet_bytes; // that this rank has made
     tt_wire_stats before; // at the last reset
     double exposed;
     int64_t n_flights;
@@ -135,6 +137,10 @@ void tt__wire_thread_stop(tt_comm_wire *w);
 // many seconds of that were spent in flights.
 tt_status tt__wire_job_post(tt_comm_wire *w, tt__wire_job *job);
 tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
+                            double *busy_out);
+// Whether it is done; waits until more flights are over than so many.
+bool tt__wire_job_is_done(tt_comm_wire *w, const tt__wire_job *job);
+tt_status tt__wire_wait_any(tt_comm_wire *w, int64_t *n_over_io,
                             double *busy_out);
 
 #endif

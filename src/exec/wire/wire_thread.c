@@ -54,10 +54,24 @@ static tt_status carry_on_device(tt__carrier *c, const tt__wire_plan *plan,
                : tt__carry_staged(c, plan->device, leg);
 }
 
+// Links between devices carry packets as they carry all blocks: whole.
+static tt_status carry_packets(tt_comm_wire *w, const tt__wire_job *job,
+                               int64_t at)
+{
+    tt__carrier *c = &w->carrier;
+    for (int32_t i = 0; i < job->n_legs; i++)
+        tt__wire_tell(w, &job->leg[i], at);
+    return job->plan->device != NULL
+               ? tt__carry_staged_packets(c, job->plan->device, job)
+               : tt__wire_packets_run(c, job, NULL);
+}
+
 static tt_status carry_legs(tt_comm_wire *w, const tt__wire_job *job,
                             int64_t at)
 {
     tt__carrier *c = &w->carrier;
+    if (job->packets.what.n > 0 && !job->plan->is_linked)
+        return carry_packets(w, job, at);
     for (int32_t i = 0; i < job->n_legs; i++) {
         const tt__wire_leg *leg = &job->leg[i];
         tt__wire_tell(w, leg, at);
@@ -107,7 +121,9 @@ void tt__wire_flight_over(tt_comm_wire *w, tt__wire_job *job)
     const tt_comm_stats *sent = &w->carrier.comm->stats;
     w->messages = sent->sent_messages;
     w->bytes = sent->sent_bytes;
+    w->packet_bytes = w->carrier.packet_bytes;
     job->ended = tt_clock_seconds();
+    w->n_over++;
     if (job->plan != NULL && --w->n_under_way == 0)
         w->busy += job->ended - w->busy_since;
 }
@@ -264,6 +280,32 @@ tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
     w->n_waiting--;
     if (!job->is_done)
         status = failed(w);
+    *busy_out = busy_until_now(w) - before;
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+bool tt__wire_job_is_done(tt_comm_wire *w, const tt__wire_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool is_done = job->is_done;
+    pthread_mutex_unlock(&w->lock);
+    return is_done;
+}
+
+tt_status tt__wire_wait_any(tt_comm_wire *w, int64_t *n_over_io,
+                            double *busy_out)
+{
+    tt_status status = TT_OK;
+    pthread_mutex_lock(&w->lock);
+    const double before = busy_until_now(w);
+    w->n_waiting++;
+    while (w->n_over <= *n_over_io && w->status == TT_OK)
+        pthread_cond_wait(&w->has_done, &w->lock);
+    w->n_waiting--;
+    if (w->n_over <= *n_over_io)
+        status = failed(w);
+    *n_over_io = w->n_over;
     *busy_out = busy_until_now(w) - before;
     pthread_mutex_unlock(&w->lock);
     return status;

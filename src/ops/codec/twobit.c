@@ -29,6 +29,7 @@ const tt_opt tt_twobit_options[] = {
 static const tt_sample samples[] = {
     {"block=8", {"f a:3 b:5"}, 45},
     {"", {"f a:7 b:11", "m a:7 b:11"}, 231},
+    {"", {"f a:30 b:70", "m a:30 b:70"}, 6300},
     {"block=24", {"=0 a:33"}, 99},
     {"block=32", {"m=1e-44 a:40", "m a:40"}, 120},
     {"block=40", {"f! a:37 b:9"}, 999},

@@ -107,6 +107,14 @@ static const tt_opt options_factor[] = {
     {0},
 };
 
+static const tt_opt options_gather[] = {
+    {TT__COMM_AXIS},
+    {TT__COMM_FACTOR("factor", factor, "the factor that is split")},
+    {"packets", "false", "blocks are codes, of which what is used is sent",
+     TT_OPT_BOOL, offsetof(tt_comm_params, packets)},
+    {0},
+};
+
 static const tt_opt options_reduce_scatter[] = {
     {TT__COMM_AXIS},
     {OPTION_OP},
@@ -163,7 +171,7 @@ const tt_op_def tt_op_all_reduce = {
 const tt_op_def tt_op_all_gather = {
     TT__COMM_OP(all_gather),
     .doc = "Give every rank along an axis all blocks of a split value.",
-    .options = options_factor,
+    .options = options_gather,
     .flags = TT_OP_COLLECTIVE,
     .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,

@@ -89,7 +89,7 @@ tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_all_reduce, &p, x, tt_place_replicate());
 }
 
-tt_val tt_all_gather(tt_builder *b, tt_val x, int axis)
+static tt_val all_gather(tt_builder *b, tt_val x, int axis, bool packets)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
@@ -97,8 +97,19 @@ tt_val tt_all_gather(tt_builder *b, tt_val x, int axis)
     if (place.kind != TT_SPLIT || place.window.out != 0)
         return refuse(b, &tt_op_all_gather, "the input is not split");
     const tt_comm_params p = {.axis = axis,
+                              .packets = packets,
                               .factor = factor_name(b, x, place.factor)};
     return emit(b, &tt_op_all_gather, &p, x, tt_place_replicate());
+}
+
+tt_val tt_all_gather(tt_builder *b, tt_val x, int axis)
+{
+    return all_gather(b, x, axis, false);
+}
+
+tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis)
+{
+    return all_gather(b, x, axis, true);
 }
 
 static tt_val scatter_as(tt_builder *b, tt_val x, int axis, tt_place to)
@@ -150,8 +161,10 @@ tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by)
         return TT_NONE;
     if (place.kind != TT_SPLIT || place.window.out != 0)
         return refuse(b, &tt_op_shift, "the input is not split");
-    const int size = b->graph->mesh.axis[axis].size;
-    place.rotate = ((place.rotate + by) % size + size) % size;
+    // A block that is one of several counts blocks.
+    const int parts = place.parts > 0 ? place.parts : 1;
+    const int size = b->graph->mesh.axis[axis].size * parts;
+    place.rotate = ((place.rotate + by * parts) % size + size) % size;
     const tt_comm_params p = {.axis = axis, .by = by};
     return emit(b, &tt_op_shift, &p, x, place);
 }

@@ -30,6 +30,9 @@ typedef struct tt_comm_params {
     // all_reduce: sums of 16-bit floats are rounded after every two terms, and not once at
     // the end. So they do not depend on which ranks hold which terms.
     bool rounds_each;
+    // all_gather: blocks are packets (ops/codec/packet.h), of which the bytes that are
+    // used are sent.
+    bool packets;
     int64_t by;                   // shift: rank r's block goes to rank r + by
     int64_t from_coord, to_coord; // move: coordinates along the axis
     const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take
@@ -42,6 +45,7 @@ tt_val tt_all_reduce_each(tt_builder *b, tt_val x, int axis); // rounds_each
 // From the coordinates that hold x, whole or terms of it, to all of the axis.
 tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis);
 tt_val tt_all_gather(tt_builder *b, tt_val x, int axis);
+tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis);
 tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor);
 tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);

@@ -60,9 +60,28 @@ static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
 typedef struct shared {
     const tt_optim_use *use;
     int32_t n_values; // before the update
+    int32_t stage;    // whose params they are; -1: all
     tt_val count;     // that sums of gradients are divided by
     tt_val scale, norm, skip;
 } shared;
+
+static bool is_shared_by(const tt_graph *g, const shared *s,
+                         const tt_value *value)
+{
+    return has_gradient(value) &&
+           (s->stage < 0 || gradient_stage(g, value->grad) == s->stage);
+}
+
+static void output_norm(tt_builder *b, const shared *s)
+{
+    const char *name =
+        s->stage < 0 ? "norm"
+                     : tt_arena_printf(b->graph->arena, "norm.%d", s->stage);
+    if (name == NULL)
+        tt_builder_fail(b, TT_ERR_NOMEM);
+    else
+        tt_output(b, name, s->norm);
+}
 
 // Emits the norm, where something needs it, and the factor on all gradients.
 static tt_val emit_scale(tt_builder *b, shared *s)
@@ -70,8 +89,9 @@ static tt_val emit_scale(tt_builder *b, shared *s)
     const tt_optim_use *use = s->use;
     tt_val *norm = &s->norm;
     *norm = TT_NONE;
-    s->count = use->has_loss_scale ? tt_mul(b, use->count, use->loss_scale)
-                                   : use->count;
+    s->count = s->stage >= 0         ? use->stage_count[s->stage]
+               : use->has_loss_scale ? tt_mul(b, use->count, use->loss_scale)
+                                     : use->count;
     if (use->clip <= 0 && !use->wants_norm && !use->guard)
         return tt_clip(b, TT_NONE, s->count, 0, norm);
     tt_val *square = tt_alloc((int64_t)sizeof(tt_val) * (s->n_values + 1));
@@ -82,7 +102,7 @@ static tt_val emit_scale(tt_builder *b, shared *s)
     int n = 0;
     for (int32_t i = 0; i < s->n_values; i++) {
         const tt_value value = b->graph->value[i];
-        if (!has_gradient(&value))
+        if (!is_shared_by(b->graph, s, &value))
             continue;
         b->origin = value.name;
         b->stage = gradient_stage(b->graph, value.grad);
@@ -96,7 +116,7 @@ static tt_val emit_scale(tt_builder *b, shared *s)
                    : tt_total(b, square, n);
     tt_free(square);
     const tt_val scale = tt_clip(b, total, s->count, use->clip, norm);
-    tt_output(b, "norm", *norm);
+    output_norm(b, s);
     return scale;
 }
 
@@ -213,7 +233,7 @@ static void update_param(tt_builder *b, const shared *s, int32_t id)
 static tt_status check_use(const tt_builder *b, const tt_optim_use *use)
 {
     TT_TRY(tt_builder_status(b));
-    if (!tt_is(use->count))
+    if (!tt_is(use->count) && use->n_stages == 0)
         return tt_fail(TT_ERR_ARG, "%s: the loss has no count", use->def->name);
     if (use->params.low != TT_LOW_NONE)
         return tt_fail(TT_ERR_ARG,
@@ -226,21 +246,40 @@ static tt_status check_use(const tt_builder *b, const tt_optim_use *use)
                    use->def->name);
 }
 
+static bool has_params(const tt_builder *b, const shared *s)
+{
+    for (int32_t i = 0; i < s->n_values; i++)
+        if (is_shared_by(b->graph, s, &b->graph->value[i]))
+            return true;
+    return false;
+}
+
+static void update_all(tt_builder *b, shared *s)
+{
+    if (!has_params(b, s))
+        return;
+    b->origin = "scale";
+    b->stage = s->stage >= 0 ? s->stage : b->stage;
+    s->scale = emit_scale(b, s);
+    s->skip = emit_skip(b, s);
+    if (s->use->has_loss_scale && s->use->guard)
+        update_loss_scale(b, s);
+    for (int32_t i = 0; i < s->n_values; i++)
+        if (is_shared_by(b->graph, s, &b->graph->value[i]))
+            update_param(b, s, i);
+}
+
 tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use)
 {
     TT_TRY(check_use(b, use));
     const tt_builder before = *b; // scope, origin, phase and stage
-    shared s = {.use = use, .n_values = b->graph->n_values};
+    shared s = {.use = use, .n_values = b->graph->n_values, .stage = -1};
     b->phase = TT_UPDATE;
     tt_scope_pop(b, 0);
-    b->origin = "scale";
-    s.scale = emit_scale(b, &s);
-    s.skip = emit_skip(b, &s);
-    if (use->has_loss_scale && use->guard)
-        update_loss_scale(b, &s);
-    for (int32_t i = 0; i < s.n_values; i++)
-        if (has_gradient(&b->graph->value[i]))
-            update_param(b, &s, i);
+    if (use->n_stages == 0)
+        update_all(b, &s);
+    for (s.stage = 0; s.stage < use->n_stages; s.stage++)
+        update_all(b, &s);
     memcpy(b->scope, before.scope, sizeof(b->scope));
     b->origin = before.origin;
     b->phase = before.phase;

@@ -92,6 +92,11 @@ typedef struct tt_optim_use {
     // tells.
     bool guard;
     tt_val loss;
+    // Stages that update their weights without waiting for each other: each has a count of
+    // its own (and no guard), and its norm is that of its own gradients: "norm.STAGE". 0:
+    // all weights are updated together.
+    int32_t n_stages;
+    const tt_val *stage_count;
     // The factor on the loss that was differentiated, a state: gradients are divided
     // by it. With `guard`, what it is in the next step follows from this one.
     bool has_loss_scale;

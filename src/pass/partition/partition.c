@@ -224,7 +224,8 @@ static tt_status mark_outputs(tt__cut *c)
     for (int32_t o = 0; o < c->old->n_outputs; o++) {
         const tt_graph_output *output = &c->old->output[o];
         tt_val val = tt__original(c, output->val.id);
-        if (!is_whole(tt__place_of(c, val))) {
+        if (!is_whole(tt__place_of(c, val)) &&
+            !(c->is_pipe && c->params->stage_outputs)) {
             TT_TRY(tt__copy_aim(&c->b, TT_UPDATE, 0, output->name));
             TT_TRY(tt__version_convert(c, output->val.id, &whole, &val));
         }

@@ -23,6 +23,8 @@ typedef struct tt_partition_params {
     bool canonical;
     // Gradients stay terms along zero_axis until the update: somebody sends codes of them.
     bool own_gradients;
+    // Outputs stay at the stages where they are made: these do not wait for each other.
+    bool stage_outputs;
     bool wide; // terms of sums in the forward pass are not rounded (wide.c)
 } tt_partition_params;
 

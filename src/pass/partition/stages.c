@@ -142,6 +142,21 @@ static bool is_single(uint64_t at)
     return (at & (at - 1)) == 0;
 }
 
+// A gradient leaves when it is made, also where only weight gradients read it: their rows
+// may be much later, on the rank that sends it too.
+static tt_val move_to(tt__cut *c, tt_val own, int coord)
+{
+    const tt_phase phase = c->b.phase;
+    const int32_t from = c->b.graph->value[own.id].node;
+    if (phase == TT_WEIGHT_GRAD && from >= 0 &&
+        c->b.graph->node[from].phase != TT_WEIGHT_GRAD)
+        c->b.phase = TT_BACKWARD;
+    const tt_val val =
+        tt_move_value(&c->b, own, c->axis, first_of(holders(c, own)), coord);
+    c->b.phase = phase;
+    return val;
+}
+
 tt_status tt__stages_convert(tt__cut *c, int32_t old, const tt_place *want,
                              tt_val *val_out)
 {
@@ -158,8 +173,7 @@ tt_status tt__stages_convert(tt__cut *c, int32_t old, const tt_place *want,
     if (is_partial && holders(c, own) == at)
         *val_out = tt_all_reduce(&c->b, own, c->axis, TT_SUM);
     else if (!is_partial && is_single(at))
-        *val_out = tt_move_value(&c->b, own, c->axis, first_of(holders(c, own)),
-                                 first_of(at));
+        *val_out = move_to(c, own, first_of(at));
     else
         *val_out = tt_all_reduce_everywhere(&c->b, own, c->axis);
     TT_TRY(c->b.status);

@@ -49,6 +49,8 @@ tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out)
     add_known(&j, "parent", facts->parent);
     tt_json_str(&j, "unit", facts->unit);
     tt_json_f64(&j, "units", facts->units);
+    if (facts->memory > 0)
+        tt_json_i64(&j, "memory_bytes", facts->memory);
     if (facts->time.total > 0)
         tt_report_time_json(&facts->time, &j);
     add_rows(&j, "facts", facts->facts);

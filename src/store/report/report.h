@@ -45,6 +45,7 @@ typedef struct tt_report_facts {
     const char *error;   // why it failed; NULL: it did not
     const char *unit;    // what the rate counts: "tokens"
     double units;        // of them in a step; 0: not known
+    int64_t memory;      // planned bytes of the rank that needs the most
     const char *started, *updated; // "2026-01-31T12:00:00Z"; NULL: not known
     const char *parent;  // folder of the run it was forked from; NULL: none
     tt_report_time time; // of all starts; total 0: not known

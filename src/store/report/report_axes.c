@@ -90,10 +90,10 @@ static void measure(const tt_chart *chart, tt_x kind, range *x, range *y)
     for (int c = 0; c < chart->n; c++) {
         const tt_curve *curve = &chart->curve[c];
         const tt_metric_series *s = curve->series;
-        if (s == NULL || (kind == TT_X_UNITS && curve->units <= 0))
+        if (s == NULL)
             continue;
         for (int64_t i = 0; i < s->n; i++) {
-            const double at = tt__series_x(s, kind, curve->units, i);
+            const double at = tt__curve_x(curve, kind, i);
             if (!tt__is_usable(at))
                 continue;
             widen(x, at);
@@ -113,7 +113,7 @@ bool tt__frame_make(const tt_chart *chart, tt_x kind, bool is_log,
     measure(chart, TT_X_STEP, &every, &y);
     measure(chart, kind, &x, &some);
     if (some.n == 0 || (is_log && y.low <= 0) ||
-        (kind == TT_X_TIME && x.high <= 0))
+        ((kind == TT_X_TIME || kind == TT_X_BYTES) && x.high <= 0))
         return false;
     const double per = kind == TT_X_TIME ? time_unit(x.high) : 1;
     *out =
@@ -139,9 +139,11 @@ double tt__frame_top(const tt_frame *f, double y)
 const char *tt__frame_x_name(const tt_frame *f)
 {
     if (f->kind == TT_X_STEP)
-        return "step";
+        return f->chart->steps != NULL ? f->chart->steps : "step";
     if (f->kind == TT_X_UNITS)
         return f->chart->units;
+    if (f->kind == TT_X_BYTES)
+        return "bytes sent by a rank";
     return f->per == 86400  ? "days of training"
            : f->per == 3600 ? "hours of training"
            : f->per == 60   ? "minutes of training"
@@ -204,16 +206,16 @@ void tt__frame_x_ticks(const tt_frame *f, const char *kind)
 static double value_at(const tt_curve *c, tt_x kind, double x, int64_t *at)
 {
     const tt_metric_series *s = c->series;
-    if (s == NULL || (kind == TT_X_UNITS && c->units <= 0))
+    if (s == NULL || s->n == 0 || isnan(tt__curve_x(c, kind, s->n - 1)))
         return (double)NAN;
-    while (*at < s->n && !(tt__series_x(s, kind, c->units, *at) > x))
+    while (*at < s->n && !(tt__curve_x(c, kind, *at) > x))
         ++*at;
     return *at > 0 ? s->value[*at - 1] : (double)NAN;
 }
 
 static void add_place(const tt_frame *f, double x)
 {
-    if (f->kind == TT_X_STEP)
+    if (f->kind == TT_X_STEP && f->chart->steps == NULL)
         tt_str_addf(f->out, "step %.0f", floor(x));
     else if (f->kind == TT_X_TIME)
         tt__time_add(f->out, x);

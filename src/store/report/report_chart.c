@@ -132,7 +132,7 @@ static void add_line(const tt_frame *f, const tt_curve *c, int64_t window,
                 c->is_dashed ? " dash" : "", c->color);
     for (int64_t k = 0; k < places; k++) {
         const int64_t i = places == s->n ? k : k * (s->n - 1) / (places - 1);
-        const double x = tt__series_x(s, f->kind, c->units, i);
+        const double x = tt__curve_x(c, f->kind, i);
         pen_add(&p, x,
                 window > 1 && isfinite(s->value[i])
                     ? tt__series_mean(s, window, i)
@@ -147,7 +147,7 @@ static void add_dots(const tt_frame *f, const tt_curve *c)
     const tt_metric_series *s = c->series;
     tt_str_addf(f->out, "<path class=\"dot %s\" d=\"", c->color);
     for (int64_t i = 0; i < s->n; i++) {
-        const double x = tt__series_x(s, f->kind, c->units, i);
+        const double x = tt__curve_x(c, f->kind, i);
         if (tt__is_usable(x) && tt__is_usable(s->value[i]))
             tt_str_addf(f->out, "M%.0f %.0fh0",
                         WIDTH * tt__frame_left(f, x) / 100,
@@ -169,7 +169,7 @@ static void add_curve(const tt_frame *f, const tt_curve *c)
 {
     const tt_metric_series *s = c->series;
     const int64_t window = window_of(c);
-    if (s == NULL || s->n == 0 || (f->kind == TT_X_UNITS && c->units <= 0))
+    if (s == NULL || s->n == 0 || isnan(tt__curve_x(c, f->kind, s->n - 1)))
         return;
     if (window > 1 && !c->is_quiet)
         add_line(f, c, 1, "raw");
@@ -196,8 +196,8 @@ static void add_best(const tt_frame *f, const tt_curve *c, const char *kind)
     const int64_t i = best_index(c);
     if (i < 0)
         return;
-    const double x = tt__series_x(c->series, f->kind, c->units, i);
-    if (!tt__is_usable(x) || (f->kind == TT_X_UNITS && c->units <= 0))
+    const double x = tt__curve_x(c, f->kind, i);
+    if (!tt__is_usable(x))
         return;
     const double left = tt__frame_left(f, x);
     tt_str_addf(f->out,
@@ -218,7 +218,7 @@ static void add_bad(const tt_frame *f, const tt_curve *c, const char *kind)
     const tt_metric_series *s = c->series;
     double last = -1e9;
     for (int64_t i = 0; s != NULL && i < s->n; i++) {
-        const double x = tt__series_x(s, f->kind, c->units, i);
+        const double x = tt__curve_x(c, f->kind, i);
         if (isfinite(s->value[i]) || !tt__is_usable(x) ||
             tt__frame_left(f, x) - last < 1)
             continue;
@@ -301,9 +301,10 @@ typedef struct figure {
 static void choose(figure *g)
 {
     const tt_chart *c = g->chart;
-    const choice x[TT_N_X] = {{"x0", "steps"},
+    const choice x[TT_N_X] = {{"x0", c->steps != NULL ? c->steps : "steps"},
                               {"x1", "time"},
-                              {"x2", c->units != NULL ? c->units : ""}};
+                              {"x2", c->units != NULL ? c->units : ""},
+                              {"x3", "bytes"}};
     const choice y[N_Y] = {{"y0", "log"}, {"y1", "linear"}};
     memcpy(g->x, x, sizeof x);
     memcpy(g->y, y, sizeof y);
@@ -311,6 +312,7 @@ static void choose(figure *g)
         for (int k = 0; k < N_Y; k++) {
             tt_frame *f = &g->frame[i][k];
             if ((!c->is_wide && (i > 0 || k == 0)) ||
+                (i > 0 && c->steps != NULL) ||
                 (i == TT_X_UNITS && c->units == NULL) ||
                 !tt__frame_make(c, (tt_x)i, k == 0, f))
                 continue;

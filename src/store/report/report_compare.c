@@ -15,6 +15,7 @@ static const char *const colors[COLORS] = {"r0", "r1", "r2", "r3",
 typedef struct compared { // runs with what their files say
     const tt_report_comparison *of;
     tt_metrics *metrics;
+    tt_sent *sent;
     double *units;    // tokens or images of a step; 0: not known
     const char *unit; // "tokens"; NULL: the runs count different things
     tt_curve *curve;  // room for one each
@@ -47,7 +48,9 @@ static tt_status read_runs(compared *c, tt_arena *arena)
     c->metrics = tt_arena_alloc(arena, n * (int64_t)sizeof *c->metrics);
     c->units = tt_arena_alloc(arena, n * (int64_t)sizeof *c->units);
     c->curve = tt_arena_alloc(arena, n * (int64_t)sizeof *c->curve);
-    if (c->metrics == NULL || c->units == NULL || c->curve == NULL)
+    c->sent = tt_arena_alloc(arena, n * (int64_t)sizeof *c->sent);
+    if (c->metrics == NULL || c->units == NULL || c->curve == NULL ||
+        c->sent == NULL)
         return TT_ERR_NOMEM;
     for (int i = 0; i < c->of->n; i++)
         TT_TRY(read_run(c, i, arena));
@@ -83,6 +86,7 @@ static tt_status add_kind(const compared *c, const kind *k, tt_str *out)
                        .color = colors[i % COLORS],
                        .series = tt_metrics_find(&c->metrics[i], k->name),
                        .units = c->units[i],
+                       .sent = &c->sent[i],
                        .is_noisy = k->is_noisy,
                        .is_dashed = i >= COLORS};
     const tt_chart chart = {.title = k->title,
@@ -220,8 +224,12 @@ tt_status tt_report_compare(const tt_report_comparison *comparison, tt_str *out)
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the comparison");
     tt_status status = read_runs(&c, arena);
+    for (int i = 0; i < comparison->n && status == TT_OK; i++)
+        status = tt__sent_make(&c.metrics[i], &c.sent[i]);
     if (status == TT_OK)
         status = add_page(&c, out);
+    for (int i = 0; i < comparison->n && c.sent != NULL; i++)
+        tt__sent_free(&c.sent[i]);
     tt_arena_destroy(arena);
     return status;
 }

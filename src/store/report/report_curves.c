@@ -82,6 +82,24 @@ static const known known_charts[] = {
      0,
      false,
      true},
+    {"Bytes of codes per step",
+     "bytes",
+     {"codec/bytes", "codec/raw_bytes"},
+     {"codes", "the gradients"},
+     {"t-net", "t-hidden"},
+     20,
+     0,
+     false,
+     true},
+    {"Norm of what codes have not said yet",
+     "norm",
+     {"codec/residual"},
+     {0},
+     {"ink"},
+     15,
+     0,
+     false,
+     true},
     {"Spread of arrivals at collectives",
      "seconds",
      {"comm/spread_seconds"},
@@ -130,7 +148,8 @@ static tt_curve parent_curve(const tt_report_data *d, const char *name,
 }
 
 static tt_status add_known(const tt_report_data *d, const known *k,
-                           const char *parent[2], tt_str *out)
+                           const char *parent[2], const tt_sent *sent,
+                           tt_str *out)
 {
     const bool is_wide = k == known_charts;
     const char *units = tt_json_text(tt_json_get(d->facts, "unit"), NULL);
@@ -147,7 +166,8 @@ static tt_status add_known(const tt_report_data *d, const known *k,
                            .series = tt_metrics_find(&d->metrics, k->name[i]),
                            .units = units_of(d->facts),
                            .is_noisy = k->is_noisy && k->color[i][0] != 'v',
-                           .best = i == 1 ? k->best : 0};
+                           .best = i == 1 ? k->best : 0,
+                           .sent = sent};
     const tt_chart chart = {.title = k->title,
                             .y_name = k->y_name,
                             .id = "loss",
@@ -171,7 +191,8 @@ static tt_status add_other(const tt_metric_series *s, tt_str *out)
 tt_status tt__report_curves(const tt_report_data *d, tt_str *out)
 {
     tt_str label[2] = {{0}};
-    tt_status status = TT_OK;
+    tt_sent sent;
+    tt_status status = tt__sent_make(&d->metrics, &sent);
     const char *parent[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         tt_str_addf(&label[i], "%s, %s", d->parent != NULL ? d->parent : "",
@@ -180,11 +201,12 @@ tt_status tt__report_curves(const tt_report_data *d, tt_str *out)
     }
     tt_str_add(out, "<section class=\"charts\" aria-label=\"curves\">\n");
     for (int i = 0; i < N_KNOWN && status == TT_OK; i++)
-        status = add_known(d, &known_charts[i], parent, out);
+        status = add_known(d, &known_charts[i], parent, &sent, out);
     for (int i = 0; i < d->metrics.n && status == TT_OK; i++)
         if (!is_shown(d->metrics.v[i].name))
             status = add_other(&d->metrics.v[i], out);
     tt_str_add(out, "</section>\n");
+    tt__sent_free(&sent);
     for (int i = 0; i < 2; i++) {
         if (status == TT_OK)
             status = tt_str_status(&label[i]);

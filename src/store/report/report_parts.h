@@ -14,15 +14,33 @@
 
 // ---- report_series.c -----------------------------------------------------
 
-typedef enum tt_x { TT_X_STEP, TT_X_TIME, TT_X_UNITS, TT_N_X } tt_x;
+typedef enum tt_x {
+    TT_X_STEP,
+    TT_X_TIME,
+    TT_X_UNITS,
+    TT_X_BYTES,
+    TT_N_X,
+} tt_x;
+
+// What a rank has sent up to each point, of the metric comm/bytes.
+typedef struct tt_sent {
+    const tt_metric_series *series; // NULL: not known
+    double *sum;
+} tt_sent;
+tt_status tt__sent_make(const tt_metrics *metrics, tt_sent *out);
+void tt__sent_free(tt_sent *sent);
+// Up to a step; between points as many bytes in each step.
+double tt__sent_until(const tt_sent *sent, int64_t step);
+
+typedef struct tt_curve tt_curve;
 
 // The mean of at most `window` values around one, as many on either side; of those
 // that are finite.
 double tt__series_mean(const tt_metric_series *series, int64_t window,
                        int64_t at);
-// Where a value lies: its step, second or `units` times its step.
-double tt__series_x(const tt_metric_series *series, tt_x x, double units,
-                    int64_t at);
+// Where a value of a curve lies: its step, its second, `units` times its step, or what
+// was sent up to it; NaN: not known.
+double tt__curve_x(const tt_curve *curve, tt_x x, int64_t at);
 
 typedef struct tt_scale { // of an axis
     double low, high;     // in the scale's own measure
@@ -39,7 +57,7 @@ double tt__scale_place(const tt_scale *scale, double value);
 
 // ---- report_chart.c, report_axes.c ---------------------------------------
 
-typedef struct tt_curve {
+struct tt_curve {
     const char *label;              // NULL: the chart's title says it
     const char *color;              // a class of report_style.c
     const tt_metric_series *series; // NULL: not there
@@ -47,13 +65,15 @@ typedef struct tt_curve {
     bool is_noisy;                  // a mean is drawn over faint values
     bool is_quiet;                  // the mean alone
     bool is_dashed;
-    int best; // -1: the lowest is marked, 1: the highest
-} tt_curve;
+    int best;            // -1: the lowest is marked, 1: the highest
+    const tt_sent *sent; // NULL: not known
+};
 
 typedef struct tt_chart {
     const char *title, *y_name;
     const char *id;    // of its switches, where it is wide
     const char *units; // what curve.units counts: "tokens"; NULL: none
+    const char *steps; // what steps of the series are instead; NULL: steps
     const tt_curve *curve;
     int n;
     bool is_percent;  // fractions shown as percentages

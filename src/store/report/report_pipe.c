@@ -241,10 +241,13 @@ static void add_picture(const tt_json_value *pipe, tt_str *out)
     if (n == 0 || n > ROWS_MAX || p.seconds <= 0)
         return;
     tt_str_addf(out,
-                "<h2>One step <small>the last one%s</small></h2>\n"
+                "<h2>%s <small>the last one%s</small></h2>\n"
                 "<div class=\"rows\"><svg class=\"step\" viewBox=\"0 0 %d %d\" "
                 "role=\"img\" aria-label=\"what each rank did in the last "
                 "step\">\n",
+                tt_json_truth(tt_json_get(pipe, "endless"), false)
+                    ? "Beginning of a stretch of steps"
+                    : "One step",
                 p.lanes == LANES_MAX ? ", of the first 64 ranks" : "", WIDTH,
                 p.lanes * (LANE + GAP) + AXIS);
     int lane = 0;
@@ -267,7 +270,7 @@ static void add_bytes(tt_str *out, double bytes)
     tt_str_addf(out, i == 0 ? "%.0f %s" : "%.3g %s", bytes, unit[i]);
 }
 
-static void add_rank(const tt_json_value *rank, tt_str *out)
+static void add_rank(const tt_json_value *rank, bool is_endless, tt_str *out)
 {
     const tt_json_value *waited = tt_json_get(rank, "waited_seconds");
     tt_str_addf(out,
@@ -276,6 +279,9 @@ static void add_rank(const tt_json_value *rank, tt_str *out)
                 member(rank, "rank"), member(rank, "stage"),
                 100 * member(rank, "bubble"), 100 * member(rank, "expected"),
                 member(rank, "slots"));
+    if (is_endless)
+        tt_str_addf(out, "%.0f</td><td>%.0f</td><td>", member(rank, "versions"),
+                    member(rank, "staleness"));
     add_bytes(out, fmax(0, member(rank, "peak_bytes")));
     tt_str_add(out, "</td><td>");
     const bool has_any = waited != NULL && waited->type == TT_JSON_OBJECT;
@@ -289,16 +295,18 @@ static void add_rank(const tt_json_value *rank, tt_str *out)
     tt_str_add(out, "</td></tr>\n");
 }
 
-static void add_table(const tt_json_value *ranks, tt_str *out)
+static void add_table(const tt_json_value *ranks, bool is_endless, tt_str *out)
 {
     int n = 0;
-    tt_str_add(out, "<div class=\"rows\"><table>\n<tr><th>rank</th>"
-                    "<th>stage</th><th>bubble</th><th>by the schedule</th>"
-                    "<th>slots</th><th>memory</th><th>waits in a step for</th>"
-                    "</tr>\n");
+    tt_str_addf(out,
+                "<div class=\"rows\"><table>\n<tr><th>rank</th>"
+                "<th>stage</th><th>bubble</th><th>by the schedule</th>"
+                "<th>slots</th>%s<th>memory</th><th>waits in a step for</th>"
+                "</tr>\n",
+                is_endless ? "<th>versions</th><th>staleness</th>" : "");
     for (const tt_json_value *v = ranks->first; v != NULL && n < TABLE_MAX;
          v = v->next, n++)
-        add_rank(v, out);
+        add_rank(v, is_endless, out);
     tt_str_add(out, "</table></div>\n");
 }
 
@@ -312,6 +320,6 @@ void tt__report_pipe(const tt_json_value *all, tt_str *out)
     tt__html_add(out, tt_json_text(tt_json_get(pipe, "sentence"), ""));
     tt_str_add(out, ".</p>\n");
     add_picture(pipe, out);
-    add_table(ranks, out);
+    add_table(ranks, tt_json_truth(tt_json_get(pipe, "endless"), false), out);
     tt_str_add(out, "</section>\n");
 }

@@ -53,6 +53,28 @@ static void add_rank(const tt_json_value *row, tt_str *out)
     tt_str_addf(out, "<td>%.0f</td></tr>\n", number(row, "last"));
 }
 
+static void add_codes(const tt_json_value *ranks, tt_str *out)
+{
+    int n = 0;
+    if (ranks->first == NULL || number(ranks->first, "raw_bytes") <= 0)
+        return;
+    tt_str_add(out, "<div class=\"rows\"><table>\n<tr><th>rank</th>"
+                    "<th>gradients</th><th>their codes</th>"
+                    "<th>encoding and decoding</th></tr>\n");
+    for (const tt_json_value *v = ranks->first; v != NULL && n < RANKS_MAX;
+         v = v->next, n++) {
+        tt_str_addf(out, "<tr><th scope=\"row\">%.0f</th><td>",
+                    number(v, "rank"));
+        add_bytes(out, number(v, "raw_bytes"));
+        tt_str_add(out, "</td><td>");
+        add_bytes(out, number(v, "coded_bytes"));
+        tt_str_add(out, "</td><td>");
+        add_seconds(out, number(v, "coding_seconds"));
+        tt_str_add(out, "</td></tr>\n");
+    }
+    tt_str_add(out, "</table></div>\n");
+}
+
 static void add_rank_table(const tt_json_value *ranks, tt_str *out)
 {
     int n = 0;
@@ -111,6 +133,7 @@ void tt__report_ranks(const tt_json_value *all, tt_str *out)
         tt_str_add(out, ".</p>\n");
     }
     add_rank_table(ranks, out);
+    add_codes(ranks, out);
     add_collectives(c, out);
     tt_str_add(out, "</section>\n");
 }

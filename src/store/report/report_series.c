@@ -1,5 +1,6 @@
 // report_series - numbers over steps; scales and their ticks.
 
+#include "base/alloc.h"
 #include "store/report/report_parts.h"
 
 #include <math.h>
@@ -24,11 +25,67 @@ double tt__series_mean(const tt_metric_series *s, int64_t window, int64_t at)
     return count > 0 ? sum / (double)count : (double)NAN;
 }
 
-double tt__series_x(const tt_metric_series *s, tt_x x, double units, int64_t at)
+double tt__curve_x(const tt_curve *c, tt_x x, int64_t at)
 {
-    if (x == TT_X_TIME)
+    const tt_metric_series *s = c->series;
+    switch (x) {
+    case TT_X_TIME:
         return (double)s->seconds[at];
-    return (double)s->step[at] * (x == TT_X_UNITS ? units : 1);
+    case TT_X_UNITS:
+        return c->units > 0 ? (double)s->step[at] * c->units : (double)NAN;
+    case TT_X_BYTES:
+        return c->sent != NULL && c->sent->series != NULL
+                   ? tt__sent_until(c->sent, s->step[at])
+                   : (double)NAN;
+    default:
+        return (double)s->step[at];
+    }
+}
+
+// ---- bytes ---------------------------------------------------------------
+
+// A point says the mean of the steps since the one before.
+tt_status tt__sent_make(const tt_metrics *metrics, tt_sent *out)
+{
+    *out = (tt_sent){.series = tt_metrics_find(metrics, "comm/bytes")};
+    const tt_metric_series *s = out->series;
+    if (s == NULL || s->n == 0) {
+        out->series = NULL;
+        return TT_OK;
+    }
+    out->sum = tt_alloc(s->n * (int64_t)sizeof *out->sum);
+    if (out->sum == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a report");
+    double sum = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const int64_t steps = s->step[i] - (i > 0 ? s->step[i - 1] : 0);
+        if (isfinite(s->value[i]) && steps > 0)
+            sum += s->value[i] * (double)steps;
+        out->sum[i] = sum;
+    }
+    return TT_OK;
+}
+
+void tt__sent_free(tt_sent *sent)
+{
+    tt_free(sent->sum);
+    *sent = (tt_sent){0};
+}
+
+double tt__sent_until(const tt_sent *sent, int64_t step)
+{
+    const tt_metric_series *s = sent->series;
+    int64_t low = 0, high = s->n; // the first point after the step
+    while (low < high) {
+        const int64_t k = (low + high) / 2;
+        if (s->step[k] > step)
+            high = k;
+        else
+            low = k + 1;
+    }
+    const double rate = s->value[low < s->n ? low : s->n - 1];
+    const int64_t from = low > 0 ? s->step[low - 1] : 0;
+    return (low > 0 ? sent->sum[low - 1] : 0) + (double)(step - from) * rate;
 }
 
 double tt__scale_place(const tt_scale *scale, double value)

@@ -185,7 +185,7 @@ for kind in $kinds; do
 done
 case $kinds in
 *open_mpi*)
-    after open_mpi STOP 20 1.5
+    after open_mpi STOP 20 3
     grep -q 'rank 1 gave no sign of life for .* while rank 0 waited' out ||
         fail "STOP: $(cat out)"
     ;;

@@ -2,10 +2,15 @@
 // back. The codes have the bits that the CPU's have.
 //
 // Sixteen threads have a block of numbers, because sums have sixteen chains: a thread
-// adds up one of them, and shuffles join them in the order that codes.h gives. A block
-// is read twice, the second time from the cache. A thread makes whole bytes: the digits
-// of one lie in as many parts of the block, so neighbours read neighbours. Bound by
-// memory. Every operation is rounded by itself (no fused multiply-add).
+// adds up one of them, and shuffles join them in the order that codes.h gives. A thread
+// makes whole bytes: the digits of one lie in as many parts of the block, so neighbours
+// read neighbours. Every operation is rounded by itself (no fused multiply-add).
+//
+// Blocks of the usual length are encoded from registers: the digits of a thread's bytes
+// are of its own chain where a byte holds 4 or 8 of them (encode_whole), and a largest
+// number has no order (encode_powers). So each number is read once and each residual
+// written once. Other blocks are read twice, the second time from the cache where it is
+// large enough (encode). Bound by memory.
 
 #include "backend/cuda/dev/codec/packet.cuh"
 #include "backend/cuda/dev/random.cuh"
@@ -13,7 +18,7 @@
 enum { THREADS = 256, CHAINS = 16, EACH = THREADS / CHAINS };
 enum { MANTISSA = 23, TOP = 254, SPAN = 127, MINUS = 128 };
 
-__device__ static inline constexpr int per_byte(int c)
+__host__ __device__ static inline constexpr int per_byte(int c)
 {
     return c == TT_CUDA_ONEBIT || c == TT_CUDA_SIGN ? 8
            : c == TT_CUDA_TWOBIT                    ? 4
@@ -41,9 +46,10 @@ __device__ static inline float join_chains(float x)
     return x;
 }
 
+template <int N = CHAINS>
 __device__ static inline uint32_t join_most(uint32_t x)
 {
-    for (int k = CHAINS / 2; k > 0; k /= 2) {
+    for (int k = N / 2; k > 0; k /= 2) {
         const uint32_t other = __shfl_xor_sync(0xffffffffu, x, k);
         x = other > x ? other : x;
     }
@@ -69,6 +75,36 @@ struct found {
     int n_above;
 };
 
+// One more number of a thread's chain.
+template <int C> __device__ static inline void see(found &f, float e)
+{
+    const uint32_t size = size_of(e);
+    f.most = size > f.most ? size : f.most;
+    if (C == TT_CUDA_SIGN || C == TT_CUDA_TWOBIT || C == TT_CUDA_TERNARY)
+        f.sizes = __fadd_rn(f.sizes, __uint_as_float(size));
+    if (C == TT_CUDA_TERNARY)
+        f.squares = __fadd_rn(f.squares, __fmul_rn(e, e));
+    if (C == TT_CUDA_ONEBIT) {
+        f.above = __fadd_rn(f.above, e >= 0.f ? e : 0.f);
+        f.below = __fadd_rn(f.below, e >= 0.f ? 0.f : e);
+        f.n_above += e >= 0.f;
+    }
+}
+
+template <int C> __device__ static inline void join(found &f)
+{
+    f.most = join_most(f.most);
+    if (C == TT_CUDA_SIGN || C == TT_CUDA_TWOBIT || C == TT_CUDA_TERNARY)
+        f.sizes = join_chains(f.sizes);
+    if (C == TT_CUDA_TERNARY)
+        f.squares = join_chains(f.squares);
+    if (C == TT_CUDA_ONEBIT) {
+        f.above = join_chains(f.above);
+        f.below = join_chains(f.below);
+        f.n_above = join_count(f.n_above);
+    }
+}
+
 // e = x + residual goes to `left`, if there is one.
 template <int C>
 __device__ static inline found look(const tt_cuda_code_args &a, int64_t from,
@@ -82,28 +118,9 @@ __device__ static inline found look(const tt_cuda_code_args &a, int64_t from,
             e = __fadd_rn(e, a.residual[from + i]);
             a.left[from + i] = e;
         }
-        const uint32_t size = size_of(e);
-        f.most = size > f.most ? size : f.most;
-        if (C == TT_CUDA_SIGN || C == TT_CUDA_TWOBIT || C == TT_CUDA_TERNARY)
-            f.sizes = __fadd_rn(f.sizes, __uint_as_float(size));
-        if (C == TT_CUDA_TERNARY)
-            f.squares = __fadd_rn(f.squares, __fmul_rn(e, e));
-        if (C == TT_CUDA_ONEBIT) {
-            f.above = __fadd_rn(f.above, e >= 0.f ? e : 0.f);
-            f.below = __fadd_rn(f.below, e >= 0.f ? 0.f : e);
-            f.n_above += e >= 0.f;
-        }
+        see<C>(f, e);
     }
-    f.most = join_most(f.most);
-    if (C == TT_CUDA_SIGN || C == TT_CUDA_TWOBIT || C == TT_CUDA_TERNARY)
-        f.sizes = join_chains(f.sizes);
-    if (C == TT_CUDA_TERNARY)
-        f.squares = join_chains(f.squares);
-    if (C == TT_CUDA_ONEBIT) {
-        f.above = join_chains(f.above);
-        f.below = join_chains(f.below);
-        f.n_above = join_count(f.n_above);
-    }
+    join<C>(f);
     return f;
 }
 
@@ -187,17 +204,35 @@ template <int C> __device__ static inline float unit_of(const float *scale)
     return C == TT_CUDA_INT8 ? __fdiv_rn(scale[0], 127.f) : scale[0];
 }
 
+__device__ static inline constexpr bool is_random(int c)
+{
+    return c == TT_CUDA_TERNARY || c == TT_CUDA_NATURAL;
+}
+
+template <int C>
+__device__ static inline uint64_t random_key(const tt_cuda_code_args &a)
+{
+    return is_random(C) && a.seed != NULL
+               ? key_of(a.origin_hash, (uint64_t)*a.seed, (uint64_t)*a.step)
+               : 0;
+}
+
+// What the code does not say of a number.
+template <int C>
+__device__ static inline float rest_of(const chosen &s, float unit, float e,
+                                       int digit)
+{
+    const float rest = __fadd_rn(e, -value_of<C>(s.sent, unit, digit));
+    return is_finite(rest) ? rest : 0.f;
+}
+
 template <int C>
 __device__ static inline void write_digits(const tt_cuda_code_args &a,
                                            int64_t from, int n, int lane,
                                            const chosen &s, uint8_t *bytes)
 {
     const int m = (n + per_byte(C) - 1) / per_byte(C);
-    const bool is_random = C == TT_CUDA_TERNARY || C == TT_CUDA_NATURAL;
-    const uint64_t key =
-        is_random && a.seed != NULL
-            ? key_of(a.origin_hash, (uint64_t)*a.seed, (uint64_t)*a.step)
-            : 0;
+    const uint64_t key = random_key<C>(a);
     const float by = inverse(C == TT_CUDA_INT8 ? 127.f : 1.f, s.of_digits);
     const float unit = unit_of<C>(s.sent);
     const float *e = a.residual != NULL ? a.left + from : a.x + from;
@@ -211,34 +246,21 @@ __device__ static inline void write_digits(const tt_cuda_code_args &a,
             const float x = e[i];
             const int digit = digit_of<C>(
                 s.of_digits, by, x,
-                is_random ? packet_random(key, (uint32_t)(from + i)) : 0);
+                is_random(C) ? packet_random(key, (uint32_t)(from + i)) : 0);
             byte += (unsigned)digit * weight;
-            if (a.residual != NULL) {
-                const float rest =
-                    __fadd_rn(x, -value_of<C>(s.sent, unit, digit));
-                a.left[from + i] = is_finite(rest) ? rest : 0.f;
-            }
+            if (a.residual != NULL)
+                a.left[from + i] = rest_of<C>(s, unit, x, digit);
         }
         bytes[j] = (uint8_t)byte;
     }
 }
 
-template <int C> __global__ void encode(tt_cuda_code_args a)
+// The scales of a block, once its numbers were seen.
+template <int C>
+__device__ static inline chosen choose(const tt_cuda_code_args &a,
+                                       const found &f, int n)
 {
-    const int scales = C == TT_CUDA_ONEBIT ? 2 : 1;
-    const int64_t blocks = (a.packet.n + a.block - 1) / a.block;
-    const int64_t b = blockIdx.x * (int64_t)EACH + threadIdx.x / CHAINS;
-    const int64_t from = b * a.block, left = a.packet.n - from;
-    // Threads without a block take part in the shuffles of their warp.
-    const int n = (int)(left < 0 ? 0 : left < a.block ? left : a.block);
-    const int lane = threadIdx.x % CHAINS;
-    const int64_t each = (a.block + per_byte(C) - 1) / per_byte(C);
-    uint8_t *body = a.out + PACKET_HEADER;
     chosen s;
-    const found f = look<C>(a, from, n, lane);
-    __syncwarp();
-    if (n == 0)
-        return;
     scales_of<C>(a, f, n, s.sent);
     s.of_digits = s.sent[0];
     if (C == TT_CUDA_TERNARY && a.residual != NULL) {
@@ -246,9 +268,142 @@ template <int C> __global__ void encode(tt_cuda_code_args a)
             __fdiv_rn(f.squares, __fmul_rn(s.sent[0], f.sizes));
         s.sent[0] = __fmul_rn(s.sent[0], shrink < 1.f ? shrink : 1.f);
     }
-    write_digits<C>(a, from, n, lane, s, body + 4 * scales * blocks + b * each);
+    return s;
+}
+
+// Where the digits of block b lie; its scales come before all digits.
+template <int C>
+__device__ static inline uint8_t *digits_at(const tt_cuda_code_args &a,
+                                            int64_t b)
+{
+    const int scales = C == TT_CUDA_ONEBIT ? 2 : 1;
+    const int64_t blocks = (a.packet.n + a.block - 1) / a.block;
+    const int64_t each = (a.block + per_byte(C) - 1) / per_byte(C);
+    return a.out + PACKET_HEADER + 4 * scales * blocks + b * each;
+}
+
+template <int C>
+__device__ static inline void write_scales(const tt_cuda_code_args &a,
+                                           int64_t b, int lane, const chosen &s)
+{
+    const int scales = C == TT_CUDA_ONEBIT ? 2 : 1;
+    float *to = (float *)(a.out + PACKET_HEADER) + scales * b;
     if (lane < scales)
-        ((float *)body)[scales * b + lane] = s.sent[lane];
+        to[lane] = lane == 0 ? s.sent[0] : s.sent[1];
+}
+
+// Blocks from `first` on.
+template <int C> __global__ void encode(tt_cuda_code_args a, int64_t first)
+{
+    const int64_t b = first + blockIdx.x * (int64_t)EACH + threadIdx.x / CHAINS;
+    const int64_t from = b * a.block, left = a.packet.n - from;
+    // Threads without a block take part in the shuffles of their warp.
+    const int n = (int)(left < 0 ? 0 : left < a.block ? left : a.block);
+    const int lane = threadIdx.x % CHAINS;
+    const found f = look<C>(a, from, n, lane);
+    __syncwarp();
+    if (n == 0)
+        return;
+    const chosen s = choose<C>(a, f, n);
+    write_digits<C>(a, from, n, lane, s, digits_at<C>(a, b));
+    write_scales<C>(a, b, lane, s);
+}
+
+// Numbers of a usual block; 0: encode() is as good.
+__host__ __device__ static inline constexpr int whole_of(int c)
+{
+    return c == TT_CUDA_ONEBIT || c == TT_CUDA_SIGN || c == TT_CUDA_TWOBIT
+               ? 1024
+           : c == TT_CUDA_NATURAL ? 4096
+                                  : 0;
+}
+
+// x + residual of N numbers that lie `stride` apart.
+template <int N>
+__device__ static inline void load(const tt_cuda_code_args &a, int64_t from,
+                                   int stride, float *e)
+{
+#pragma unroll
+    for (int t = 0; t < N; t++)
+        e[t] = a.x[from + t * stride];
+    if (a.residual == NULL)
+        return;
+#pragma unroll
+    for (int t = 0; t < N; t++)
+        e[t] = __fadd_rn(e[t], a.residual[from + t * stride]);
+}
+
+// The first `blocks` blocks, of whole_of(C) numbers each.
+template <int C>
+__global__ void encode_whole(tt_cuda_code_args a, int64_t blocks)
+{
+    constexpr int own = whole_of(C) / CHAINS, bytes = own / per_byte(C);
+    const int64_t b = blockIdx.x * (int64_t)EACH + threadIdx.x / CHAINS;
+    const int lane = threadIdx.x % CHAINS;
+    // Threads without a block take part in the shuffles of their warp.
+    const int64_t from = (b < blocks ? b : 0) * whole_of(C) + lane;
+    float e[own];
+    found f = {0, 0.f, 0.f, 0.f, 0.f, 0};
+    load<own>(a, from, CHAINS, e);
+#pragma unroll
+    for (int t = 0; t < own; t++)
+        see<C>(f, e[t]);
+    join<C>(f);
+    if (b >= blocks)
+        return;
+    const chosen s = choose<C>(a, f, whole_of(C));
+    const float unit = unit_of<C>(s.sent);
+    uint8_t *to = digits_at<C>(a, b) + lane;
+#pragma unroll
+    for (int q = 0; q < bytes; q++) {
+        unsigned byte = 0, weight = 1;
+#pragma unroll
+        for (int k = 0; k < per_byte(C); k++, weight *= base_of(C)) {
+            const int t = q + k * bytes;
+            const int digit = digit_of<C>(s.of_digits, 0.f, e[t], 0);
+            byte += (unsigned)digit * weight;
+            if (a.residual != NULL)
+                a.left[from + t * CHAINS] = rest_of<C>(s, unit, e[t], digit);
+        }
+        to[q * CHAINS] = (uint8_t)byte;
+    }
+    write_scales<C>(a, b, lane, s);
+}
+
+// Powers of two, a digit a byte: all threads have one block.
+template <int C> __global__ void encode_powers(tt_cuda_code_args a)
+{
+    constexpr int own = whole_of(C) / THREADS;
+    __shared__ uint32_t most[THREADS / 32];
+    const int64_t b = blockIdx.x;
+    const int64_t from = b * whole_of(C) + threadIdx.x;
+    float e[own];
+    found f = {0, 0.f, 0.f, 0.f, 0.f, 0};
+    load<own>(a, from, THREADS, e);
+#pragma unroll
+    for (int t = 0; t < own; t++)
+        see<C>(f, e[t]);
+    f.most = join_most<32>(f.most);
+    if (threadIdx.x % 32 == 0)
+        most[threadIdx.x / 32] = f.most;
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < THREADS / 32; w++)
+        f.most = most[w] > f.most ? most[w] : f.most;
+    const chosen s = choose<C>(a, f, whole_of(C));
+    const uint64_t key = random_key<C>(a);
+    const float unit = unit_of<C>(s.sent);
+    uint8_t *to = digits_at<C>(a, b) + threadIdx.x;
+#pragma unroll
+    for (int t = 0; t < own; t++) {
+        const int64_t i = from + t * THREADS;
+        const int digit = digit_of<C>(s.of_digits, 0.f, e[t],
+                                      packet_random(key, (uint32_t)i));
+        to[t * THREADS] = (uint8_t)digit;
+        if (a.residual != NULL)
+            a.left[i] = rest_of<C>(s, unit, e[t], digit);
+    }
+    write_scales<C>(a, b, threadIdx.x, s);
 }
 
 // The sum of what the packets stand for; of signs, what most of them say times the sum
@@ -299,15 +454,37 @@ template <int C> __global__ void add(tt_cuda_code_sum_args a)
 
 // ---- launchers -------------------------------------------------------------
 
-static unsigned grid_of(const tt_cuda_packet *p, int64_t block)
+static unsigned grid_of(int64_t blocks)
 {
-    return (unsigned)ceil_div(ceil_div(p->n, block), EACH);
+    return (unsigned)ceil_div(blocks, EACH);
+}
+
+// The blocks that are encoded from registers.
+template <int C>
+static int64_t launch_whole(tt_cuda *c, const tt_cuda_code_args *a)
+{
+    int64_t whole = 0;
+    if constexpr (whole_of(C) > 0) {
+        whole = a->block == whole_of(C) ? a->packet.n / whole_of(C) : 0;
+        if constexpr (C == TT_CUDA_NATURAL) {
+            if (whole > 0)
+                encode_powers<C>
+                    <<<(unsigned)whole, THREADS, 0, c->stream>>>(*a);
+        } else if (whole > 0) {
+            encode_whole<C>
+                <<<grid_of(whole), THREADS, 0, c->stream>>>(*a, whole);
+        }
+    }
+    return whole;
 }
 
 template <int C>
 static const char *launch_encode(tt_cuda *c, const tt_cuda_code_args *a)
 {
-    encode<C><<<grid_of(&a->packet, a->block), THREADS, 0, c->stream>>>(*a);
+    const int64_t first = launch_whole<C>(c, a);
+    const int64_t rest = ceil_div(a->packet.n, a->block) - first;
+    if (rest > 0)
+        encode<C><<<grid_of(rest), THREADS, 0, c->stream>>>(*a, first);
     TRY(launched());
     return tt_cuda_packet_close(c, &a->packet, a->out, (uint32_t *)a->scratch);
 }
@@ -317,7 +494,8 @@ static const char *launch_sum(tt_cuda *c, const tt_cuda_code_sum_args *a)
 {
     TRY(tt_cuda_packet_open(c, &a->packet, a->peers, a->packets,
                             (uint32_t *)a->scratch));
-    add<C><<<grid_of(&a->packet, a->block), THREADS, 0, c->stream>>>(*a);
+    const int64_t blocks = ceil_div(a->packet.n, a->block);
+    add<C><<<grid_of(blocks), THREADS, 0, c->stream>>>(*a);
     return launched();
 }
 

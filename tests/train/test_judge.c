@@ -1,7 +1,7 @@
 // What is a spike, and what happens after steps that went wrong.
 
 #include "test.h"
-#include "train/policy.h"
+#include "train/judge.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,18 +12,18 @@ static const tt_train_options skipping = {
 static const tt_train_options rolling = {
     .nan = TT_NAN_ROLLBACK, .spike = TT_SPIKE_ROLLBACK, .spike_sigma = 3};
 
-static tt_verdict judge(tt_policy *p, const tt_train_options *o, int64_t step,
+static tt_verdict judge(tt_judge *p, const tt_train_options *o, int64_t step,
                         double loss)
 {
     char why[256] = "";
-    const tt_policy_step s = {step, loss, 1, tt_policy_limit(p, o)};
-    const tt_verdict verdict = tt_policy_judge(p, o, &s, why);
+    const tt_judge_step s = {step, loss, 1, tt_judge_limit(p, o)};
+    const tt_verdict verdict = tt_judge_verdict(p, o, &s, why);
     CHECK((verdict == TT_VERDICT_GOOD) == (why[0] == '\0'));
     return verdict;
 }
 
 // Losses 1 and 3 in turn: mean 2, deviation 1.
-static void fill(tt_policy *p, const tt_train_options *o, int n)
+static void fill(tt_judge *p, const tt_train_options *o, int n)
 {
     for (int i = 0; i < n; i++)
         (void)judge(p, o, i + 1, i % 2 == 0 ? 1 : 3);
@@ -31,9 +31,9 @@ static void fill(tt_policy *p, const tt_train_options *o, int n)
 
 TEST(a_spike_lies_sigmas_above_the_mean)
 {
-    tt_policy p = {0};
-    fill(&p, &skipping, TT_POLICY_WINDOW);
-    CHECK_CLOSE(tt_policy_limit(&p, &skipping), 5, 1e-12);
+    tt_judge p = {0};
+    fill(&p, &skipping, TT_JUDGE_WINDOW);
+    CHECK_CLOSE(tt_judge_limit(&p, &skipping), 5, 1e-12);
     CHECK(judge(&p, &skipping, 200, 4.9) == TT_VERDICT_GOOD);
     CHECK(judge(&p, &skipping, 201, 6) == TT_VERDICT_SKIP);
     CHECK(p.skips == 1);
@@ -43,27 +43,27 @@ TEST(a_spike_lies_sigmas_above_the_mean)
 
 TEST(few_losses_or_no_policy_give_no_limit)
 {
-    tt_policy p = {0};
-    fill(&p, &skipping, TT_POLICY_LEAST - 1);
-    CHECK(isinf(tt_policy_limit(&p, &skipping)));
+    tt_judge p = {0};
+    fill(&p, &skipping, TT_JUDGE_LEAST - 1);
+    CHECK(isinf(tt_judge_limit(&p, &skipping)));
     fill(&p, &skipping, 1);
-    CHECK(!isinf(tt_policy_limit(&p, &skipping)));
-    CHECK(isinf(tt_policy_limit(&p, &none)));
+    CHECK(!isinf(tt_judge_limit(&p, &skipping)));
+    CHECK(isinf(tt_judge_limit(&p, &none)));
 }
 
 TEST(the_window_forgets_old_losses)
 {
-    tt_policy p = {0};
+    tt_judge p = {0};
     for (int i = 0; i < 1000; i++)
         (void)judge(&p, &skipping, i + 1, 100 - 0.05 * i);
-    CHECK(p.n == TT_POLICY_WINDOW);
-    CHECK(p.window[TT_POLICY_WINDOW - 1] == 100 - 0.05 * 999);
-    CHECK(tt_policy_limit(&p, &skipping) < 65);
+    CHECK(p.n == TT_JUDGE_WINDOW);
+    CHECK(p.window[TT_JUDGE_WINDOW - 1] == 100 - 0.05 * 999);
+    CHECK(tt_judge_limit(&p, &skipping) < 65);
 }
 
 TEST(equal_losses_leave_room_above)
 {
-    tt_policy p = {0};
+    tt_judge p = {0};
     for (int i = 0; i < 50; i++)
         (void)judge(&p, &skipping, i + 1, 2);
     CHECK(judge(&p, &skipping, 51, 2.001) == TT_VERDICT_GOOD);
@@ -71,54 +71,54 @@ TEST(equal_losses_leave_room_above)
 
 TEST(what_is_not_finite_stops_skips_or_rolls_back)
 {
-    tt_policy p = {0};
+    tt_judge p = {0};
     CHECK(judge(&p, &none, 1, (double)NAN) == TT_VERDICT_STOP);
     CHECK(judge(&p, &none, 1, (double)INFINITY) == TT_VERDICT_STOP);
     CHECK(judge(&p, &skipping, 1, (double)NAN) == TT_VERDICT_SKIP);
     CHECK(judge(&p, &rolling, 1, (double)NAN) == TT_VERDICT_ROLLBACK);
     CHECK(p.n == 0);
     char why[256];
-    const tt_policy_step s = {7, 1, (double)NAN, (double)INFINITY};
-    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_STOP);
+    const tt_judge_step s = {7, 1, (double)NAN, (double)INFINITY};
+    CHECK(tt_judge_verdict(&p, &none, &s, why) == TT_VERDICT_STOP);
     CHECK(strstr(why, "gradient") != NULL && strstr(why, "step 7") != NULL);
 }
 
 TEST(gradients_beyond_fp16_are_skipped_whatever_nan_says)
 {
-    tt_policy p = {0};
+    tt_judge p = {0};
     char why[256];
-    tt_policy_step s = {7, 1, (double)INFINITY, (double)INFINITY, 512};
-    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_SKIP);
+    tt_judge_step s = {7, 1, (double)INFINITY, (double)INFINITY, 512};
+    CHECK(tt_judge_verdict(&p, &none, &s, why) == TT_VERDICT_SKIP);
     CHECK(strstr(why, "step 7") != NULL && strstr(why, "512") != NULL);
     s.loss = (double)NAN;
-    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_STOP);
+    CHECK(tt_judge_verdict(&p, &none, &s, why) == TT_VERDICT_STOP);
     s.loss = 1;
-    for (int i = 1; i < TT_POLICY_SKIPS; i++)
-        CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_SKIP);
-    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_STOP);
+    for (int i = 1; i < TT_JUDGE_SKIPS; i++)
+        CHECK(tt_judge_verdict(&p, &none, &s, why) == TT_VERDICT_SKIP);
+    CHECK(tt_judge_verdict(&p, &none, &s, why) == TT_VERDICT_STOP);
 }
 
 TEST(skipping_for_ever_ends)
 {
-    tt_policy p = {0};
-    for (int i = 0; i < TT_POLICY_SKIPS; i++)
+    tt_judge p = {0};
+    for (int i = 0; i < TT_JUDGE_SKIPS; i++)
         CHECK(judge(&p, &skipping, i + 1, (double)NAN) == TT_VERDICT_SKIP);
     CHECK(judge(&p, &skipping, 100, (double)NAN) == TT_VERDICT_STOP);
 }
 
 TEST(rolling_back_for_ever_ends_and_progress_counts)
 {
-    tt_policy p = {0};
-    for (int i = 0; i < TT_POLICY_ROLLBACKS; i++) {
-        const tt_policy bad = p;
+    tt_judge p = {0};
+    for (int i = 0; i < TT_JUDGE_ROLLBACKS; i++) {
+        const tt_judge bad = p;
         CHECK(judge(&p, &rolling, 10, (double)NAN) == TT_VERDICT_ROLLBACK);
-        p = (tt_policy){0}; // as it was in the checkpoint
-        tt_policy_rolled_back(&p, &bad, 10, 5);
+        p = (tt_judge){0}; // as it was in the checkpoint
+        tt_judge_rolled_back(&p, &bad, 10, 5);
         CHECK(p.anchor == 5);
         CHECK(judge(&p, &rolling, 9, 1) == TT_VERDICT_GOOD);
     }
-    CHECK(p.rollbacks == TT_POLICY_ROLLBACKS);
-    tt_policy stuck = p;
+    CHECK(p.rollbacks == TT_JUDGE_ROLLBACKS);
+    tt_judge stuck = p;
     CHECK(judge(&stuck, &rolling, 10, (double)NAN) == TT_VERDICT_STOP);
     CHECK(judge(&p, &rolling, 11, 1) == TT_VERDICT_GOOD);
     CHECK(judge(&p, &rolling, 12, (double)NAN) == TT_VERDICT_ROLLBACK);
@@ -126,7 +126,7 @@ TEST(rolling_back_for_ever_ends_and_progress_counts)
 
 TEST(the_state_of_a_policy_survives_as_text)
 {
-    tt_policy p = {0}, q;
+    tt_judge p = {0}, q;
     tt_str text = {0};
     tt_json json = {.out = &text};
     const tt_json_value *root = NULL;
@@ -137,10 +137,10 @@ TEST(the_state_of_a_policy_survives_as_text)
     p.rollbacks_in_row = 2;
     p.furthest = 1234567890123;
     p.anchor = 77;
-    tt_policy_print(&p, &json, NULL);
+    tt_judge_print(&p, &json, NULL);
     CHECK_OK(tt_str_status(&text));
     CHECK_OK(tt_json_read(tt_str_text(&text), text.n, "state", arena, &root));
-    tt_policy_read(root, &q);
+    tt_judge_read(root, &q);
     CHECK(memcmp(&p, &q, sizeof p) == 0);
     tt_str_fini(&text);
     tt_arena_destroy(arena);

@@ -1,35 +1,35 @@
-// policy - what to do about a step that went wrong: train.nan and train.spike.
+// judge - what to do about a step that went wrong: train.nan and train.spike.
 //
 // A loss is a spike when it lies more than spike_sigma standard deviations above
 // the mean of the last 128 (once there are 20). The limit is known before the step,
 // so that a bad step changes nothing (tt_job.guard, tt_job.limit); afterwards the
-// policy says whether to stop, to go on after the batch, or to roll back.
+// judge says whether to stop, to go on after the batch, or to roll back.
 //
 // All of it is a function of the losses so far, and its state goes into the
 // checkpoint: a run that was killed decides as one that was not.
 
-#ifndef TT_TRAIN_POLICY_H
-#define TT_TRAIN_POLICY_H
+#ifndef TT_TRAIN_JUDGE_H
+#define TT_TRAIN_JUDGE_H
 
 #include "base/json.h"
 #include "base/json_read.h"
 #include "config/options.h"
 
 enum {
-    TT_POLICY_WINDOW = 128,
-    TT_POLICY_LEAST = 20,    // losses before a spike can be seen
-    TT_POLICY_ROLLBACKS = 3, // in a row, before giving up
-    TT_POLICY_SKIPS = 50,    // in a row, before giving up
+    TT_JUDGE_WINDOW = 128,
+    TT_JUDGE_LEAST = 20,    // losses before a spike can be seen
+    TT_JUDGE_ROLLBACKS = 3, // in a row, before giving up
+    TT_JUDGE_SKIPS = 50,    // in a row, before giving up
 };
 
-typedef struct tt_policy {
+typedef struct tt_judge {
     int64_t n; // losses in the window, oldest first
-    double window[TT_POLICY_WINDOW];
+    double window[TT_JUDGE_WINDOW];
     int64_t skips, rollbacks;               // so far
     int64_t skips_in_row, rollbacks_in_row; // since things last went well
     int64_t furthest; // step that was rolled back: passing it is going well
     int64_t anchor;   // where to: the next one goes no further back
-} tt_policy;
+} tt_judge;
 
 typedef enum tt_verdict {
     TT_VERDICT_GOOD,
@@ -39,27 +39,26 @@ typedef enum tt_verdict {
 } tt_verdict;
 
 // The largest loss that is no spike; infinity while that is not known.
-double tt_policy_limit(const tt_policy *policy,
-                       const tt_train_options *options);
+double tt_judge_limit(const tt_judge *judge, const tt_train_options *options);
 
-typedef struct tt_policy_step {
+typedef struct tt_judge_step {
     int64_t step; // steps done, with this one
     double loss, norm;
     double limit;      // that was set for it
     double loss_scale; // of the next one; 0: the loss is not scaled
-} tt_policy_step;
+} tt_judge_step;
 
 // Takes note of a step and says what to do. `why` (of at least 256 bytes) gets a
 // sentence unless all is well; with TT_VERDICT_STOP it is what went wrong.
-tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
-                           const tt_policy_step *step, char why[256]);
+tt_verdict tt_judge_verdict(tt_judge *judge, const tt_train_options *options,
+                            const tt_judge_step *step, char why[256]);
 
 // Takes over the counters of `before` after the state was rolled back from
 // `bad_step` to `step`.
-void tt_policy_rolled_back(tt_policy *policy, const tt_policy *before,
-                           int64_t bad_step, int64_t step);
+void tt_judge_rolled_back(tt_judge *judge, const tt_judge *before,
+                          int64_t bad_step, int64_t step);
 
-void tt_policy_print(const tt_policy *policy, tt_json *json, const char *key);
-void tt_policy_read(const tt_json_value *value, tt_policy *policy_out);
+void tt_judge_print(const tt_judge *judge, tt_json *json, const char *key);
+void tt_judge_read(const tt_json_value *value, tt_judge *judge_out);
 
 #endif

@@ -1,0 +1,11 @@
+// compare_parts - between cmd_compare.c and compare_ask.c.
+
+#ifndef TT_CLI_COMPARE_COMPARE_PARTS_H
+#define TT_CLI_COMPARE_COMPARE_PARTS_H
+
+#include "cli/compare/compare.h"
+
+// Reads words and flags. Nothing is started or written.
+tt_status tt__compare_ask(tt_cli *cli, tt_compare *out);
+
+#endif

@@ -1,0 +1,63 @@
+// drawn - the seeded clock: times of workers that are drawn, not measured.
+//
+// An asynchronous run is a list: who delivers next. By the wall clock that list is another
+// one each time. Here each worker has a speed, each gradient takes its time by it with some
+// jitter, now and then a worker pauses, and messages take time. All of that is a pure
+// function of (seed, worker, number), so every rank works out the same list for itself, on
+// any number of ranks, and a run can be repeated and resumed.
+//
+//   begin at t   |- delay -|---- 1 / speed * (1 + jitter) + pause ----|- delay -|  due
+//
+// The unit is the time of one gradient at speed 1.
+
+#ifndef TT_EXCHANGE_DRAWN_H
+#define TT_EXCHANGE_DRAWN_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct tt_drawn_rules {
+    int32_t workers;
+    uint64_t seed;
+    const double
+        *speed; // of each worker; NULL: drawn from 1 - spread to 1 + spread
+    double spread;
+    double jitter; // a gradient takes up to so much of its time more or less
+    double pause;  // how probable it is that a worker pauses before a gradient
+    double length; // of a pause
+    double delay;  // of a message
+} tt_drawn_rules;
+
+typedef struct tt_drawn_worker {
+    double speed;
+    double due;         // when what it computes arrives; infinity: it waits
+    double since;       // when it was due the last time
+    int64_t number;     // of the gradient that it computes, from 0
+    double computed;    // sums: computing and pausing,
+    double held, moved; // waiting for an answer, and for messages
+} tt_drawn_worker;
+
+typedef struct tt_drawn {
+    tt_drawn_rules rules;
+    double now;
+    tt_drawn_worker *worker; // in the arena
+} tt_drawn;
+
+// All begin their first gradient at 0.
+tt_status tt_drawn_init(tt_drawn *drawn, const tt_drawn_rules *rules,
+                        tt_arena *arena);
+
+// Who delivers next; it is then `now`, and the worker waits. -1: all wait.
+int32_t tt_drawn_next(tt_drawn *drawn);
+
+// The worker gets its answer now and begins its next gradient.
+void tt_drawn_begin(tt_drawn *drawn, int32_t worker);
+
+// As numbers, for checkpoints.
+int64_t tt_drawn_count(const tt_drawn_rules *rules);
+void tt_drawn_save(const tt_drawn *drawn, double *numbers);
+void tt_drawn_load(tt_drawn *drawn, const double *numbers);
+
+#endif

@@ -1,0 +1,118 @@
+#include "exchange/vector.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char tt_gather_names[] = "mean|median|trimmed|krum";
+
+// Writes a loop twice, for float and for double: T is the element's type.
+#define EACH(s, ...)                                                           \
+    do {                                                                       \
+        if ((s)->is_wide) {                                                    \
+            typedef double T;                                                  \
+            for (int64_t i = 0; i < (s)->n; i++) {                             \
+                __VA_ARGS__;                                                   \
+            }                                                                  \
+        } else {                                                               \
+            typedef float T;                                                   \
+            for (int64_t i = 0; i < (s)->n; i++) {                             \
+                __VA_ARGS__;                                                   \
+            }                                                                  \
+        }                                                                      \
+    } while (0)
+
+void tt_vector_add(const tt_vector_span *s, double a, const void *x, void *y)
+{
+    EACH(s, ((T *)y)[i] += (T)a * ((const T *)x)[i]);
+}
+
+void tt_vector_scale(const tt_vector_span *s, double a, void *y)
+{
+    EACH(s, ((T *)y)[i] *= (T)a);
+}
+
+void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
+                   void *y)
+{
+    EACH(s, ((T *)y)[i] = (T)a * ((const T *)x)[i] + (T)b * ((T *)y)[i]);
+}
+
+double tt_vector_squares(const tt_vector_span *s, const void *x)
+{
+    double sum = 0;
+    EACH(s, const double v = (double)((const T *)x)[i]; sum += v * v);
+    return sum;
+}
+
+double tt_vector_distance(const tt_vector_span *s, const void *x, const void *y)
+{
+    double sum = 0;
+    EACH(s,
+         const double v = (double)((const T *)x)[i] - (double)((const T *)y)[i];
+         sum += v * v);
+    return sum;
+}
+
+double tt_vector_farthest(const tt_vector_span *s, const void *x, const void *y)
+{
+    double most = 0;
+    EACH(s, const double v =
+                fabs((double)((const T *)x)[i] - (double)((const T *)y)[i]);
+         most = v > most ? v : most);
+    return most;
+}
+
+void tt_vector_compensate(const tt_vector_span *s, double a, const void *now,
+                          const void *then, void *g)
+{
+    EACH(s, T *e = &((T *)g)[i];
+         *e += (T)a * *e * *e * (((const T *)now)[i] - ((const T *)then)[i]));
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The mean of what is left between `trim` at either end; all but one or two: the median.
+static double middle(double *v, int32_t m, int32_t trim)
+{
+    double sum = 0;
+    qsort(v, (size_t)m, sizeof *v, compare);
+    for (int32_t i = trim; i < m - trim; i++)
+        sum += v[i];
+    return sum / (m - 2 * trim);
+}
+
+void tt_vector_middle(const tt_vector_span *s, int32_t m, const void *const *x,
+                      const double *a, int32_t trim, void *out)
+{
+    double v[TT_GATHER_MOST];
+    EACH(s, for (int32_t k = 0; k < m; k++) v[k] =
+                a[k] * (double)((const T *)x[k])[i];
+         ((T *)out)[i] = (T)(middle(v, m, trim) * m));
+}
+
+int32_t tt_krum(int32_t m, int32_t bad, const double *distance)
+{
+    const int32_t near = m - bad - 2 > 1 ? m - bad - 2 : 1;
+    int32_t best = 0;
+    double least = HUGE_VAL;
+    double v[TT_GATHER_MOST];
+    for (int32_t i = 0; i < m; i++) {
+        int32_t n = 0;
+        double sum = 0;
+        for (int32_t k = 0; k < m; k++)
+            if (k != i)
+                v[n++] = distance[i * m + k];
+        qsort(v, (size_t)n, sizeof *v, compare);
+        for (int32_t k = 0; k < near && k < n; k++)
+            sum += v[k];
+        if (sum < least) {
+            least = sum;
+            best = i;
+        }
+    }
+    return best;
+}

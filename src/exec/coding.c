@@ -1,0 +1,120 @@
+// coding - what codes of gradients cost a rank: seconds, and bytes before and after.
+//
+// A step codes if it belongs to the update and stands in backward (plan/early.c), or if its
+// operator writes or reads packets. Such a step may read sums of gradients: bytes before
+// coding. What an all-reduce of the update reads, if such a step has written it, is bytes
+// after. How many bytes of a packet are used only the wire knows (tt_wire_stats).
+
+#include "exec/coding.h"
+
+#include "base/alloc.h"
+#include "ops/codec/packet.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+typedef struct step_coding {
+    bool is_coding;
+    double raw; // bytes of gradients that it reads
+} step_coding;
+
+typedef struct tt__coding {
+    step_coding *step;
+    double added; // bytes of codes that are added, of a run
+} tt__coding;
+
+static bool is_packets(const tt_op_def *op)
+{
+    static const void *const form[] = {
+        &tt_form_int8,    &tt_form_onebit,   &tt_form_sign, &tt_form_twobit,
+        &tt_form_ternary, &tt_form_natural,  &tt_form_qsgd, &tt_form_threelc,
+        &tt_form_topk,    &tt_form_threshold};
+    for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+        if (op->family == form[i])
+            return true;
+    return false;
+}
+
+static bool is_in(const tt_ref *ref, int32_t n, int32_t buffer)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (ref[i].buffer == buffer)
+            return true;
+    return false;
+}
+
+// Bytes of gradients that a step reads; what an earlier one has read is not counted again.
+static double raw_bytes(const tt_plan *plan, const step_coding *coding,
+                        int32_t s)
+{
+    const tt_step *step = &plan->step[s];
+    double sum = 0;
+    for (int32_t i = 0; i < step->n_in; i++) {
+        const int32_t b = step->in[i].buffer;
+        bool is_new = b >= 0 && plan->buffer[b].use == TT_USE_GRAD;
+        for (int32_t t = 0; t < s && is_new; t++)
+            is_new = !coding[t].is_coding ||
+                     !is_in(plan->step[t].in, plan->step[t].n_in, b);
+        sum += is_new ? (double)plan->buffer[b].bytes : 0;
+    }
+    return sum;
+}
+
+// Bytes of a code that is added.
+static double added_bytes(const tt_plan *plan, const step_coding *coding,
+                          int32_t s)
+{
+    const tt_step *step = &plan->step[s];
+    if (step->op != &tt_op_all_reduce || step->phase != TT_UPDATE)
+        return 0;
+    for (int32_t t = s - 1; t >= 0; t--)
+        if (coding[t].is_coding &&
+            is_in(plan->step[t].out, plan->step[t].n_out, step->in[0].buffer))
+            return (double)step->moved_bytes;
+    return 0;
+}
+
+tt_status tt__coding_init(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    exec->coding = tt_alloc(sizeof *exec->coding);
+    step_coding *step = tt_alloc((plan->n_steps + 1) * (int64_t)sizeof *step);
+    if (exec->coding != NULL)
+        exec->coding->step = step;
+    else
+        tt_free(step);
+    if (exec->coding == NULL || step == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
+    for (int32_t i = 0; i < plan->n_segments; i++) {
+        const tt_segment *x = &plan->segment[i];
+        for (int32_t s = x->first; s < x->first + x->n; s++) {
+            const bool is_early =
+                plan->step[s].phase == TT_UPDATE && x->phase != TT_UPDATE;
+            step[s].is_coding = is_early || is_packets(plan->step[s].op);
+            if (step[s].is_coding)
+                step[s].raw = raw_bytes(plan, step, s);
+            exec->coding->added += added_bytes(plan, step, s);
+        }
+    }
+    return TT_OK;
+}
+
+void tt__coding_fini(tt_exec *exec)
+{
+    if (exec->coding != NULL)
+        tt_free(exec->coding->step);
+    tt_free(exec->coding);
+}
+
+void tt__coding_note(tt_exec *exec, int32_t s, double seconds)
+{
+    if (!exec->coding->step[s].is_coding)
+        return;
+    exec->stats.coding_seconds += seconds;
+    exec->stats.raw_bytes += exec->coding->step[s].raw;
+}
+
+void tt__coding_ran(tt_exec *exec)
+{
+    exec->stats.added_bytes += exec->coding->added;
+}

@@ -1,0 +1,189 @@
+// dynamic - a job whose workers go at their own pace: gradients and weights of the plan as
+// vectors, and who carries what. Files of job/ only.
+//
+// The rules (who is next, what becomes an update, who goes on) are exchange/'s and are
+// followed by every rank alike. This folder adds the numbers:
+//
+//   worker   weights that it fetched; their gradient, computed by an executor of its own
+//   shard    a rank's part of the server's weights, in the job's executor, where the plan's
+//            update is run; gradients that wait for an update
+//
+//   flat vector   [ weight 0 | weight 1 | ... | buffers ]     of 32 or 64 bits
+//                 | shard of rank 0 | of rank 1 |             whole tensors
+//
+//   dynamic_open   layout, memory                dynamic_worker   gradients
+//   dynamic_step   one step: follow the list     dynamic_server   updates
+//   dynamic_state  the model, checkpoints        dynamic_post     messages
+//   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
+//
+// The same arithmetic runs wherever it is done, so a run has the same bits on any number of
+// ranks.
+
+#ifndef TT_JOB_DYNAMIC_DYNAMIC_H
+#define TT_JOB_DYNAMIC_DYNAMIC_H
+
+#include "exchange/clock.h"
+#include "exchange/drawn.h"
+#include "exchange/vector.h"
+#include "job/workers.h"
+#include "policy/server.h"
+
+// What travels with a gradient.
+enum {
+    TT_HEAD_LOSS,
+    TT_HEAD_COUNT,
+    TT_HEAD_CORRECT,
+    TT_HEAD_SQUARES, // of the whole gradient
+    TT_HEAD_REFUSED,
+    TT_HEAD_N,
+};
+typedef struct tt__push_head {
+    double v[TT_HEAD_N];
+} tt__push_head;
+
+typedef struct tt__dynamic_part { // a tensor of the flat vector
+    tt_tensor tensor, grad;       // of a buffer: no gradient
+    bool is_buffer;
+    int64_t at; // in elements
+    int32_t owner;
+} tt__dynamic_part;
+
+typedef struct tt__dynamic_worker { // of this rank
+    void *weights, *gradient;
+    tt__push_head head;
+    bool is_computed; // gradient and head are of `number`
+    int64_t number;   // of the gradient that it computes, from 0
+} tt__dynamic_worker;
+
+typedef struct tt_dynamic {
+    tt_job *job;
+    tt_arena *arena;
+    const tt_ps_params *params;
+    int32_t workers, per_rank, first; // workers of a rank; of this one
+    tt_vector_span all;
+    int32_t n_parts;
+    tt__dynamic_part *part;
+    int64_t *bound; // ranks + 1: shards, in elements
+    tt_exec *exec;  // computes gradients
+    bool *wanted;   // steps of the update of this rank's shard
+    tt_server server;
+    tt_drawn drawn;
+    tt__dynamic_worker *own; // per_rank of them
+    // The shard's, of shard.n elements.
+    tt_vector_span shard;
+    void *now;                // weights
+    void **slot;              // gradients that wait; NULL: not yet used
+    tt__push_head *slot_head; // the same
+    void **then;              // per worker: what it fetched; NULL: nobody asks
+    void *before, *ahead; // weights before the last update; predicted; or NULL
+    void *sum;            // of an update
+    double norm;          // of the last update's mean gradient
+    int64_t *n_refused;   // per worker
+    double *tally;        // per delivery of a step, TT_HEAD_N each; and wishes
+    int32_t n_delivered;  // of this step
+    int32_t *delivered;   // by whom
+    tt_job_feed_fn *feed; // of this step
+    void *feed_user;
+    double *rate; // per worker: the rate of its local steps
+    // The wall clock's; and the list that repeats one.
+    struct tt__wall *wall;
+    tt_comm *comm; // while a step runs
+    tt_str record; // who delivered when, a line each
+    int32_t *list;
+    int64_t n_list;
+    void *x; // a dense tensor on its way; weights of local steps
+    void *local, *mean;
+} tt_dynamic;
+
+static inline int64_t tt__element(const tt_dynamic *d)
+{
+    return d->all.is_wide ? 8 : 4;
+}
+
+static inline char *tt__element_at(const tt_dynamic *d, void *vector, int64_t i)
+{
+    return (char *)vector + i * tt__element(d);
+}
+
+static inline int32_t tt__worker_rank(const tt_dynamic *d, int32_t worker)
+{
+    return worker / d->per_rank;
+}
+
+// The worker, if it is this rank's; else NULL.
+static inline tt__dynamic_worker *tt__worker_own(const tt_dynamic *d,
+                                                 int32_t worker)
+{
+    return tt__worker_rank(d, worker) == d->job->peers.rank
+               ? &d->own[worker - d->first]
+               : NULL;
+}
+
+static inline int64_t tt__shard_size(const tt_dynamic *d, int32_t rank)
+{
+    return d->bound[rank + 1] - d->bound[rank];
+}
+
+// In configure: how many workers there are; later, what has no meaning.
+tt_status tt__dynamic_count(tt_job *job);
+tt_status tt__dynamic_check(tt_job *job);
+
+// What the optimiser is built with. Asynchrony acts like a momentum of 1 - 1 / workers
+// (Mitliagkas 2016), which staleness=momentum takes off, below 0 if need be.
+double tt__dynamic_momentum(const tt_job *job);
+
+tt_status tt__dynamic_open(tt_job *job); // unless it is open
+void tt__dynamic_close(tt_dynamic *d);   // NULL is fine
+tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
+                           tt_step_result *result_out);
+
+// worker: computes what is not computed yet.
+tt_status tt__worker_compute(tt_dynamic *d, int32_t worker);
+// One of this rank's that can, and whether there was one.
+tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out);
+
+// Adds up what was delivered in a step; refused gradients are counted.
+void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *result);
+// Refuses a gradient whose loss is above the job's limit: when it is delivered.
+void tt__dynamic_judge(const tt_dynamic *d, double *head);
+
+// wall: instead of the list.
+tt_status tt__wall_open(tt_dynamic *d);
+void tt__wall_close(tt_dynamic *d);
+tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
+
+// list: reads the file that exchange.schedule names; who is next by it.
+tt_status tt__list_open(tt_dynamic *d);
+tt_status tt__list_next(const tt_dynamic *d, int32_t *worker_out);
+
+// server: a gradient of `worker` comes to the shards; what is pending becomes an update;
+// weights go to a worker.
+tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot);
+tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out);
+tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker);
+// What this rank's shard gives a worker.
+void *tt__dynamic_weights(tt_dynamic *d, int32_t worker);
+// The shard's weights from the executor.
+tt_status tt__dynamic_read(tt_dynamic *d);
+// The update steps that this rank's shard needs.
+tt_status tt__dynamic_steps(tt_dynamic *d);
+
+// post: bytes from one rank to another, both come to it; of a rank to itself nothing. A
+// rank that waits computes meanwhile.
+typedef struct tt__post {
+    int32_t from, to;
+    void *data; // of `from`, only read
+    void *room; // of `to`
+    int64_t bytes;
+} tt__post;
+tt_status tt__post_all(tt_dynamic *d, const tt__post *post, int n);
+// Sums over all ranks, in place: of numbers that one rank has and the others have not (0).
+tt_status tt__post_sum(const tt_dynamic *d, double *v, int64_t n);
+
+// A dense tensor of an executor as elements of the flat vector, and back.
+tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
+                                const tt_tensor *tensor, void *to);
+tt_status tt__dynamic_write_part(const tt_dynamic *d, tt_exec *exec,
+                                 const tt_tensor *tensor, const void *from);
+
+#endif

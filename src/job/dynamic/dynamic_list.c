@@ -1,0 +1,78 @@
+// dynamic_list - a recorded order: the file that a run by the wall clock has left.
+//
+//   3 0.001204     worker, seconds; a line for each delivery from the first step on
+//   0 0.001377
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "job/dynamic/dynamic.h"
+
+#include <stdlib.h>
+
+enum { MOST = 1 << 30 };
+
+static tt_status parse(tt_dynamic *d, const char *text)
+{
+    int64_t room = 1;
+    for (const char *p = text; *p != '\0'; p++)
+        room += *p == '\n';
+    d->list = tt_alloc(room * (int64_t)sizeof *d->list);
+    if (d->list == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a schedule");
+    for (const char *p = text; *p != '\0';) {
+        char *end = NULL;
+        const long worker = strtol(p, &end, 10);
+        if (end == p || (*end != ' ' && *end != '\n') || worker < 0 ||
+            worker >= d->workers)
+            return tt_fail(TT_ERR_ARG,
+                           "exchange.schedule=%s: line %lld does not begin "
+                           "with one of %d workers; give the schedule.txt of a "
+                           "run with as many",
+                           d->params->pace.schedule, (long long)d->n_list + 1,
+                           d->workers);
+        d->list[d->n_list++] = (int32_t)worker;
+        while (*end != '\n' && *end != '\0')
+            end++;
+        p = *end == '\n' ? end + 1 : end;
+    }
+    return TT_OK;
+}
+
+tt_status tt__list_open(tt_dynamic *d)
+{
+    const tt_peers *peers = &d->job->peers;
+    const char *path = d->params->pace.schedule;
+    tt_str text = {0};
+    tt_status status = TT_OK;
+    if (tt_peers_is_first(peers))
+        status = tt_file_read(path, MOST, &text);
+    if (status != TT_OK)
+        status = tt_fail_context(status, "exchange.schedule");
+    status = tt_peers_follow(peers, "schedule", status);
+    if (status == TT_OK)
+        status = tt_peers_share_text(peers, "schedule", &text);
+    if (status == TT_OK)
+        status = parse(d, tt_str_text(&text));
+    tt_str_fini(&text);
+    return status;
+}
+
+tt_status tt__list_next(const tt_dynamic *d, int32_t *worker_out)
+{
+    const int64_t at = d->server.n_pushed;
+    if (at >= d->n_list)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.schedule=%s ends after %lld deliveries, in "
+                       "step %lld; train.steps=%lld would do",
+                       d->params->pace.schedule, (long long)d->n_list,
+                       (long long)(at / d->workers + 1),
+                       (long long)(d->n_list / d->workers));
+    if (d->server.worker[d->list[at]].is_waiting)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.schedule=%s: worker %d delivers in line %lld "
+                       "while it waits: it was recorded under other settings",
+                       d->params->pace.schedule, d->list[at],
+                       (long long)at + 1);
+    *worker_out = d->list[at];
+    return TT_OK;
+}

@@ -1,0 +1,444 @@
+// dynamic_open - workers, shards and their memory.
+
+#include "base/alloc.h"
+#include "config/pace.h"
+#include "job/dynamic/dynamic.h"
+
+#include <string.h>
+
+// ---- settings ------------------------------------------------------------
+
+static const tt_ps_params *params_of(const tt_job *job)
+{
+    return (const tt_ps_params *)(const void *)job->exchange.policy_params;
+}
+
+static tt_status check_places(const tt_job *job)
+{
+    const char *name = tt_exchange_policy(&job->exchange)->name;
+    if (job->grid.ranks != job->grid.size[TT_AXIS_DATA])
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s has a whole model at each worker: "
+                       "only mesh.data may be more than 1, not the mesh %s",
+                       name, job->grid.mesh);
+    if (job->distribution.zero > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s keeps the optimiser at the server: "
+                       "exchange.server=sharded divides it, not zero=%lld",
+                       name, (long long)job->distribution.zero);
+    if (tt_exchange_is_coded(&job->exchange))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s sends gradients as they are: "
+                       "exchange.codec=none, not %s",
+                       name, tt_exchange_codec(&job->exchange)->name);
+    if (job->options.precision == TT_PRECISION_FP16)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: workers of different versions have "
+                       "no common loss scale; precision=bf16 needs none",
+                       name);
+    if (job->train.nan == TT_NAN_ROLLBACK ||
+        job->train.spike == TT_SPIKE_ROLLBACK)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: the server refuses bad gradients "
+                       "one by one, so there is nothing to roll back; "
+                       "train.nan=skip and train.spike=skip would do",
+                       name);
+    if (!job->optim_params.master)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s keeps weights in 32 bits at the "
+                       "server: leave optim.master out",
+                       name);
+    return TT_OK;
+}
+
+static tt_status check_workers(const tt_job *job)
+{
+    const int64_t n = job->workers, ranks = job->grid.size[TT_AXIS_DATA];
+    const int64_t samples = n * job->local_steps * job->options.accumulate;
+    if (n % ranks != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.replicas=%lld workers cannot be shared by "
+                       "%lld ranks evenly; exchange.replicas=%lld would do",
+                       (long long)n, (long long)ranks,
+                       (long long)((n / ranks + 1) * ranks));
+    if (job->options.batch % samples != 0)
+        return tt_fail(
+            TT_ERR_ARG,
+            "batch=%lld cannot be divided between %lld workers with "
+            "%lld local steps of %lld micro-batches; batch=%lld "
+            "would do",
+            (long long)job->options.batch, (long long)n,
+            (long long)job->local_steps, (long long)job->options.accumulate,
+            (long long)((job->options.batch / samples + 1) * samples));
+    return TT_OK;
+}
+
+static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
+                              double bound)
+{
+    const tt_ps_params *p = params_of(job);
+    const bool is_single = strcmp(clock->name, "async") == 0 ||
+                           (strcmp(clock->name, "softsync") == 0 && bound == 1);
+    if (p->gather != TT_GATHER_MEAN && is_single)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather compares the gradients of an update, "
+                       "and with exchange.clock=%s each is an update of its "
+                       "own; exchange.clock=bsp would do",
+                       clock->name);
+    if (p->gather == TT_GATHER_KRUM && p->server == TT_SERVER_SHARDED)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather=krum compares whole gradients, and a "
+                       "shard has parts; exchange.server=single would do");
+    if (p->gather != TT_GATHER_MEAN && 2 * p->bad >= job->workers)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.bad=%lld of %d workers leaves no majority; "
+                       "exchange.bad=%d would do",
+                       (long long)p->bad, job->workers, (job->workers - 1) / 2);
+    if (p->gather != TT_GATHER_MEAN && job->workers > TT_GATHER_MOST / 2)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather compares at most %d workers",
+                       TT_GATHER_MOST / 2);
+    return TT_OK;
+}
+
+double tt__dynamic_momentum(const tt_job *job)
+{
+    const double own = job->optim_params.params.momentum;
+    return job->workers > 0 && params_of(job)->staleness == TT_STALE_MOMENTUM
+               ? own - (1 - 1.0 / job->workers)
+               : own;
+}
+
+static tt_status check_stale(const tt_job *job, const tt_clock_def *clock)
+{
+    const tt_ps_params *p = params_of(job);
+    const bool is_bsp = strcmp(clock->name, "bsp") == 0;
+    if (p->staleness != TT_STALE_NONE && is_bsp)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness: with exchange.clock=bsp no "
+                       "gradient is old; leave it out");
+    if (p->staleness == TT_STALE_COMPENSATE &&
+        strcmp(clock->name, "quorum") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness=compensate: with exchange.clock="
+                       "quorum a worker goes on before its gradient is used, "
+                       "and what it had is gone; exchange.clock=softsync would "
+                       "do");
+    if (p->staleness == TT_STALE_REJECT && strcmp(clock->name, "backup") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=backup drops every old gradient: leave "
+                       "exchange.staleness=reject out");
+    if (p->staleness == TT_STALE_MOMENTUM &&
+        strcmp(job->optim->name, "momentum") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness=momentum lowers the momentum of the "
+                       "optimiser, so it is for optim=momentum, not %s",
+                       job->optim->name);
+    return TT_OK;
+}
+
+// The graph is one worker's, on one rank.
+static tt_status set_grid(tt_job *job)
+{
+    for (int a = 0; a < TT_N_AXES; a++)
+        job->grid.size[a] = 1;
+    job->grid.ranks = job->grid.data = 1;
+    return tt_grid_mesh(&job->distribution, &job->grid, 1, job->arena,
+                        &job->grid.mesh);
+}
+
+tt_status tt__dynamic_count(tt_job *job)
+{
+    if (tt_exchange_policy(&job->exchange)->kind != TT_POLICY_DYNAMIC)
+        return TT_OK;
+    if (job->exchange.replicas == 0)
+        job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
+    job->workers = (int32_t)job->exchange.replicas;
+    job->local_steps = params_of(job)->local_steps;
+    return TT_OK;
+}
+
+tt_status tt__dynamic_check(tt_job *job)
+{
+    const tt_ps_params *p = params_of(job);
+    int n = 0;
+    double bound = 0;
+    if (job->workers == 0)
+        return TT_OK;
+    const tt_clock_def *clock = tt_clock_all(&n)[p->clock];
+    TT_TRY(check_places(job));
+    TT_TRY(check_workers(job));
+    TT_TRY(tt_clock_bound(clock, job->workers, p->bound, &bound));
+    TT_TRY(check_gather(job, clock, bound));
+    TT_TRY(check_stale(job, clock));
+    if (strcmp(p->pace.schedule, "wall") == 0 &&
+        p->server != TT_SERVER_SINGLE && job->peers.size > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.schedule=wall: shards would take gradients in "
+                       "orders of their own; exchange.server=single would do");
+    return set_grid(job);
+}
+
+// ---- layout --------------------------------------------------------------
+
+static bool is_learnt(const tt_job *job, const tt_tensor *t, tt_tensor *grad)
+{
+    return t->role == TT_TENSOR_BUFFER ||
+           (t->role == TT_TENSOR_PARAM && tt_tensor_grad(job->graph, t, grad));
+}
+
+static tt_status list_parts(tt_dynamic *d)
+{
+    const tt_job *job = d->job;
+    d->part = tt_arena_alloc(d->arena,
+                             (job->tensors.n + 1) * (int64_t)sizeof *d->part);
+    if (d->part == NULL)
+        return TT_ERR_NOMEM;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < job->tensors.n; i++) {
+        tt__dynamic_part *p = &d->part[d->n_parts];
+        p->tensor = job->tensors.v[i];
+        if (!is_learnt(job, &p->tensor, &p->grad))
+            continue;
+        p->is_buffer = p->tensor.role == TT_TENSOR_BUFFER;
+        p->at = d->all.n;
+        d->all.n += p->tensor.count;
+        longest = p->tensor.count > longest ? p->tensor.count : longest;
+        d->n_parts++;
+    }
+    d->x = tt_alloc(8 * longest + 8);
+    return d->x != NULL ? TT_OK
+                        : tt_fail(TT_ERR_NOMEM, "no memory for a tensor");
+}
+
+// Shards are rows of whole tensors, as even as these allow.
+static tt_status cut_shards(tt_dynamic *d)
+{
+    const int32_t ranks = d->job->peers.size;
+    const bool is_cut = d->params->server == TT_SERVER_SHARDED;
+    int32_t r = 0;
+    d->bound = tt_arena_alloc(d->arena, (ranks + 1) * (int64_t)sizeof(int64_t));
+    if (d->bound == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        tt__dynamic_part *p = &d->part[i];
+        while (is_cut && r + 1 < ranks &&
+               2 * p->at + p->tensor.count >
+                   2 * ((int64_t)r + 1) * d->all.n / ranks)
+            d->bound[++r] = p->at;
+        p->owner = r;
+    }
+    while (r < ranks)
+        d->bound[++r] = d->all.n;
+    d->shard =
+        (tt_vector_span){d->all.is_wide, tt__shard_size(d, d->job->peers.rank)};
+    return TT_OK;
+}
+
+// ---- memory --------------------------------------------------------------
+
+static void *vector_of(const tt_vector_span *s)
+{
+    return tt_alloc(tt_vector_bytes(s) + 8);
+}
+
+static tt_status make_workers(tt_dynamic *d)
+{
+    bool has_all = true;
+    d->own = tt_arena_alloc(d->arena, d->per_rank * (int64_t)sizeof *d->own);
+    if (d->own == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < d->per_rank; i++) {
+        d->own[i].weights = vector_of(&d->all);
+        d->own[i].gradient = vector_of(&d->all);
+        has_all =
+            has_all && d->own[i].weights != NULL && d->own[i].gradient != NULL;
+    }
+    d->local = vector_of(&d->all);
+    d->mean = vector_of(&d->all);
+    return has_all && d->local != NULL && d->mean != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for %d workers", d->per_rank);
+}
+
+static tt_status make_shard(tt_dynamic *d)
+{
+    const int64_t n = d->workers;
+    const bool predicts = d->params->staleness == TT_STALE_PREDICT;
+    const bool remembers = predicts || d->server.rules.clock->asks_change;
+    bool has_all = true;
+    d->slot = tt_arena_alloc(d->arena, 2 * n * (int64_t)sizeof *d->slot);
+    d->slot_head =
+        tt_arena_alloc(d->arena, 2 * n * (int64_t)sizeof *d->slot_head);
+    d->n_refused = tt_arena_alloc(d->arena, n * (int64_t)sizeof(int64_t));
+    d->tally = tt_arena_alloc(d->arena,
+                              (n * TT_HEAD_N + 8) * (int64_t)sizeof *d->tally);
+    d->rate = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->rate);
+    d->delivered = tt_arena_alloc(d->arena, n * (int64_t)sizeof(int32_t));
+    d->now = vector_of(&d->shard);
+    d->sum = vector_of(&d->shard);
+    if (remembers)
+        d->before = vector_of(&d->shard);
+    if (predicts)
+        d->ahead = vector_of(&d->shard);
+    has_all =
+        (!remembers || d->before != NULL) && (!predicts || d->ahead != NULL);
+    if (d->params->staleness == TT_STALE_COMPENSATE) {
+        d->then = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->then);
+        for (int64_t i = 0; d->then != NULL && i < n; i++) {
+            d->then[i] = vector_of(&d->shard);
+            has_all = has_all && d->then[i] != NULL;
+        }
+        has_all = has_all && d->then != NULL;
+    }
+    return has_all && d->slot != NULL && d->slot_head != NULL &&
+                   d->n_refused != NULL && d->tally != NULL &&
+                   d->delivered != NULL && d->rate != NULL && d->now != NULL &&
+                   d->sum != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for the server");
+}
+
+static tt_status make_rules(tt_dynamic *d)
+{
+    const tt_job *job = d->job;
+    const tt_ps_params *p = d->params;
+    int n = 0;
+    tt_server_rules rules = {
+        .workers = d->workers,
+        .clock = tt_clock_all(&n)[p->clock],
+        .reject = p->staleness == TT_STALE_REJECT ? p->reject : -1};
+    tt_drawn_rules drawn = {.workers = d->workers,
+                            .seed = (uint64_t)job->options.seed,
+                            .spread = p->pace.spread,
+                            .jitter = p->pace.jitter,
+                            .pause = p->pace.pause,
+                            .length = p->pace.length,
+                            .delay = p->pace.delay};
+    TT_TRY(tt_clock_bound(rules.clock, d->workers, p->bound, &rules.bound));
+    TT_TRY(tt_server_init(&d->server, &rules, d->arena));
+    if (tt_pace_is_set(job->distribution.pace)) {
+        double *speed =
+            tt_arena_alloc(d->arena, d->workers * (int64_t)sizeof *speed);
+        for (int32_t i = 0; speed != NULL && i < d->workers; i++)
+            TT_TRY(tt_pace_speed(job->distribution.pace, d->workers, i,
+                                 &speed[i]));
+        drawn.speed = speed;
+    }
+    return tt_drawn_init(&d->drawn, &drawn, d->arena);
+}
+
+// All workers begin with the model as it is.
+static tt_status begin_workers(tt_dynamic *d)
+{
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        TT_TRY(
+            tt__dynamic_read_part(d, d->job->exec, &p->tensor,
+                                  tt__element_at(d, d->own[0].weights, p->at)));
+    }
+    for (int32_t i = 0; i < d->workers; i++)
+        d->rate[i] = d->job->lr;
+    for (int32_t i = 1; i < d->per_rank; i++)
+        memcpy(d->own[i].weights, d->own[0].weights,
+               (size_t)tt_vector_bytes(&d->all));
+    for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
+        memcpy(d->then[i], d->now, (size_t)tt_vector_bytes(&d->shard));
+    if (d->before != NULL)
+        memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
+    return TT_OK;
+}
+
+static tt_status open(tt_dynamic *d)
+{
+    tt_job *job = d->job;
+    const tt_exec_options options = {0};
+    d->arena = tt_arena_create();
+    if (d->arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for workers");
+    d->params = params_of(job);
+    d->workers = job->workers;
+    d->per_rank = job->workers / job->peers.size;
+    d->first = job->peers.rank * d->per_rank;
+    d->all.is_wide = job->options.precision == TT_PRECISION_FP64;
+    TT_TRY(list_parts(d));
+    TT_TRY(cut_shards(d));
+    TT_TRY(make_rules(d));
+    TT_TRY(make_workers(d));
+    TT_TRY(make_shard(d));
+    TT_TRY(tt__dynamic_steps(d));
+    TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
+    TT_TRY(tt_exec_init_state(d->exec, (uint64_t)job->options.seed));
+    TT_TRY(tt__dynamic_read(d));
+    TT_TRY(begin_workers(d));
+    if (strcmp(d->params->pace.schedule, "seeded") == 0)
+        return TT_OK;
+    return strcmp(d->params->pace.schedule, "wall") == 0 ? tt__wall_open(d)
+                                                         : tt__list_open(d);
+}
+
+void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out)
+{
+    *n_out = job->workers / job->peers.size;
+    *first_out = job->peers.rank * *n_out;
+}
+
+int64_t tt_job_worker_samples(const tt_job *job)
+{
+    return job->options.batch /
+           (job->workers * job->local_steps * job->options.accumulate);
+}
+
+tt_status tt_job_worker_number(tt_job *job, int32_t worker, int64_t *number_out)
+{
+    TT_TRY(tt__dynamic_open(job));
+    const tt_dynamic *d = job->dynamic;
+    // One that waits has delivered the gradient of its number.
+    *number_out = tt__worker_own(d, worker)->number +
+                  (d->server.worker[worker].is_waiting ? 1 : 0);
+    return TT_OK;
+}
+
+tt_status tt__dynamic_open(tt_job *job)
+{
+    if (job->dynamic != NULL)
+        return TT_OK;
+    tt_dynamic *d = tt_alloc(sizeof *d);
+    if (d == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for workers");
+    d->job = job;
+    const tt_status status = open(d);
+    if (status != TT_OK)
+        tt__dynamic_close(d);
+    else
+        job->dynamic = d;
+    return status;
+}
+
+void tt__dynamic_close(tt_dynamic *d)
+{
+    if (d == NULL)
+        return;
+    for (int32_t i = 0; d->own != NULL && i < d->per_rank; i++) {
+        tt_free(d->own[i].weights);
+        tt_free(d->own[i].gradient);
+    }
+    for (int32_t i = 0; d->slot != NULL && i < 2 * d->workers; i++)
+        tt_free(d->slot[i]);
+    for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
+        tt_free(d->then[i]);
+    tt__wall_close(d);
+    tt_str_fini(&d->record);
+    tt_free(d->list);
+    tt_exec_destroy(d->exec);
+    tt_free(d->wanted);
+    tt_free(d->now);
+    tt_free(d->sum);
+    tt_free(d->before);
+    tt_free(d->ahead);
+    tt_free(d->x);
+    tt_free(d->local);
+    tt_free(d->mean);
+    tt_arena_destroy(d->arena);
+    tt_free(d);
+}

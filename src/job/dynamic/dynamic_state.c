@@ -1,0 +1,319 @@
+// dynamic_state - the model of a job with workers, and what a checkpoint needs besides it.
+//
+// The server's states are the model. Each shard's lie in its rank's executor; before
+// somebody reads them (evaluation, samples, checkpoints) they are copied to all ranks, so
+// that all that follows is as with one rank.
+//
+// Gradients that are being computed are not saved but the weights that they are computed
+// at: a resumed run computes them again, to the same bits. Those that wait for an update
+// are saved. Numbers are those of this machine's byte order, as tensors are.
+//
+//   magic, n doubles | server | drawn | refused | weights of each worker |
+//   gradients and heads that wait | weights before the last update | record
+
+#include "base/alloc.h"
+#include "job/dynamic/dynamic.h"
+
+#include <string.h>
+
+// ---- the model -----------------------------------------------------------
+
+// The rank whose executor has a state: a tensor of a shard, or the optimiser's of one.
+static int32_t owner_of(const tt_dynamic *d, const tt_tensor *t)
+{
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const char *own = d->part[i].tensor.name;
+        const size_t n = strlen(own);
+        if (strncmp(t->name, own, n) == 0 &&
+            (t->name[n] == '\0' || t->name[n] == '.'))
+            return d->part[i].owner;
+    }
+    return 0;
+}
+
+static tt_status spread_one(tt_dynamic *d, const tt_tensor *t, void *data)
+{
+    const tt_peers *peers = &d->job->peers;
+    const int32_t owner = owner_of(d, t);
+    if (owner == peers->rank)
+        TT_TRY(tt_exec_read(d->job->exec, t->val, data));
+    TT_TRY(tt_comm_wire_call(peers->wire, "model",
+                             &(tt_coll_call){.kind = TT_BROADCAST,
+                                             .root = owner,
+                                             .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                             .count = t->bytes,
+                                             .in = data,
+                                             .out = data}));
+    return owner == peers->rank ? TT_OK
+                                : tt_tensor_write(d->job->exec, t, data);
+}
+
+tt_status tt_job_settle(tt_job *job)
+{
+    tt_dynamic *d = job->dynamic;
+    int64_t most = 0;
+    if (d == NULL || job->peers.size == 1)
+        return TT_OK;
+    for (int64_t i = 0; i < job->tensors.n; i++)
+        if (job->tensors.v[i].bytes > most)
+            most = job->tensors.v[i].bytes;
+    void *data = tt_alloc(most + 8);
+    tt_status status =
+        data != NULL ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a tensor");
+    for (int64_t i = 0; i < job->tensors.n && status == TT_OK; i++)
+        if (job->tensors.v[i].bytes > 0)
+            status = spread_one(d, &job->tensors.v[i], data);
+    tt_free(data);
+    return status;
+}
+
+// ---- numbers -------------------------------------------------------------
+
+static const double magic = 7461737931; // of this layout
+
+enum { HEAD = 5 };
+
+typedef struct layout {
+    int64_t numbers, server, drawn; // doubles: of all; where these begin
+    int64_t refused, rate, heads;
+    int64_t vectors;          // bytes: where these begin
+    int64_t n_vectors, bytes; // of all
+} layout;
+
+static layout layout_of(const tt_dynamic *d, int64_t n_pending)
+{
+    layout l = {.server = HEAD};
+    l.drawn = l.server + tt_server_count(&d->server.rules);
+    l.refused = l.drawn + tt_drawn_count(&d->drawn.rules);
+    l.rate = l.refused + d->workers;
+    l.heads = l.rate + d->workers;
+    l.numbers = l.heads + n_pending * TT_HEAD_N;
+    l.vectors = l.numbers * (int64_t)sizeof(double);
+    l.n_vectors = d->workers + n_pending + (d->before != NULL);
+    l.bytes = l.vectors + l.n_vectors * tt_vector_bytes(&d->all);
+    return l;
+}
+
+static void save_numbers(const tt_dynamic *d, const layout *l, double *v)
+{
+    v[0] = magic;
+    v[1] = d->workers;
+    v[2] = (double)d->all.n;
+    v[3] = d->server.n_pending;
+    v[4] = (double)d->record.n;
+    memcpy(v + l->rate, d->rate, (size_t)d->workers * sizeof *v);
+    tt_server_save(&d->server, v + l->server);
+    tt_drawn_save(&d->drawn, v + l->drawn);
+    for (int32_t i = 0; i < d->workers; i++)
+        v[l->refused + i] = (double)d->n_refused[i];
+    for (int32_t i = 0; i < d->server.n_pending; i++)
+        memcpy(&v[l->heads + (int64_t)i * TT_HEAD_N],
+               d->slot_head[d->server.pending[i].slot].v,
+               sizeof(tt__push_head));
+}
+
+// ---- saving --------------------------------------------------------------
+
+// A vector of which each rank has its shard, whole on rank 0.
+static tt_status collect_shards(tt_dynamic *d, void *mine, char *to)
+{
+    const int32_t ranks = d->job->peers.size;
+    tt__post *post = tt_alloc(ranks * (int64_t)sizeof *post);
+    if (post == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for messages");
+    if (to != NULL)
+        memcpy(to, mine, (size_t)tt_vector_bytes(&d->shard));
+    for (int32_t r = 0; r < ranks; r++)
+        post[r] = (tt__post){
+            r, 0, mine, to != NULL ? tt__element_at(d, to, d->bound[r]) : NULL,
+            tt__shard_size(d, r) * tt__element(d)};
+    const tt_status status = tt__post_all(d, post, ranks);
+    tt_free(post);
+    return status;
+}
+
+static tt_status collect_worker(tt_dynamic *d, int32_t worker, char *to)
+{
+    const tt__dynamic_worker *w = tt__worker_own(d, worker);
+    const int64_t bytes = tt_vector_bytes(&d->all);
+    const tt__post post = {tt__worker_rank(d, worker), 0,
+                           w != NULL ? w->weights : NULL, to, bytes};
+    if (w != NULL && to != NULL)
+        memcpy(to, w->weights, (size_t)bytes);
+    return tt__post_all(d, &post, 1);
+}
+
+static tt_status collect(tt_dynamic *d, char *to)
+{
+    const int64_t bytes = tt_vector_bytes(&d->all);
+    int64_t k = 0;
+    for (int32_t i = 0; i < d->workers; i++, k++)
+        TT_TRY(collect_worker(d, i, to != NULL ? to + k * bytes : NULL));
+    for (int32_t i = 0; i < d->server.n_pending; i++, k++)
+        TT_TRY(collect_shards(d, d->slot[d->server.pending[i].slot],
+                              to != NULL ? to + k * bytes : NULL));
+    return d->before == NULL
+               ? TT_OK
+               : collect_shards(d, d->before,
+                                to != NULL ? to + k * bytes : NULL);
+}
+
+tt_status tt_job_workers_save(tt_job *job, tt_str *out)
+{
+    if (job->workers == 0)
+        return TT_OK;
+    TT_TRY(tt__dynamic_open(job));
+    tt_dynamic *d = job->dynamic;
+    const layout l = layout_of(d, d->server.n_pending);
+    char *all = NULL;
+    if (tt_peers_is_first(&job->peers)) {
+        all = tt_alloc(l.bytes + 8);
+        if (all == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory to save %d workers",
+                           d->workers);
+        save_numbers(d, &l, (double *)(void *)all);
+    }
+    const tt_status status = collect(d, all != NULL ? all + l.vectors : NULL);
+    if (status == TT_OK && all != NULL) {
+        tt_str_add_bytes(out, all, l.bytes);
+        tt_str_add_bytes(out, tt_str_text(&d->record), d->record.n);
+    }
+    tt_free(all);
+    TT_TRY(status);
+    return tt_str_status(out);
+}
+
+// ---- loading -------------------------------------------------------------
+
+static tt_status load_vectors(tt_dynamic *d, char *from)
+{
+    const int64_t bytes = tt_vector_bytes(&d->all);
+    const int64_t at = d->bound[d->job->peers.rank] * tt__element(d);
+    const size_t shard = (size_t)tt_vector_bytes(&d->shard);
+    for (int32_t i = 0; i < d->workers; i++, from += bytes) {
+        tt__dynamic_worker *w = tt__worker_own(d, i);
+        if (w != NULL) {
+            memcpy(w->weights, from, (size_t)bytes);
+            w->number = d->drawn.worker[i].number;
+            // One that waits has delivered, and computes when it is answered.
+            w->is_computed = d->server.worker[i].is_waiting;
+        }
+        if (d->then != NULL)
+            memcpy(d->then[i], from + at, shard);
+    }
+    for (int32_t i = 0; i < d->server.n_pending; i++, from += bytes) {
+        const int32_t slot = d->server.pending[i].slot;
+        d->slot[slot] = tt_alloc((int64_t)shard + 8);
+        if (d->slot[slot] == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory for a gradient");
+        memcpy(d->slot[slot], from + at, shard);
+    }
+    if (d->before != NULL)
+        memcpy(d->before, from + at, shard);
+    return TT_OK;
+}
+
+static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
+{
+    double *v = (double *)(void *)bytes;
+    const bool has_head = n >= HEAD * (int64_t)sizeof *v;
+    const int64_t pending = has_head ? (int64_t)v[3] : 0;
+    const int64_t record = has_head ? (int64_t)v[4] : 0;
+    const layout l = layout_of(d, pending);
+    if (!has_head || v[0] != magic || pending < 0 ||
+        pending > 2 * (int64_t)d->workers || record < 0 || v[1] != d->workers ||
+        v[2] != (double)d->all.n || n != l.bytes + record)
+        return tt_fail(TT_ERR_ARG,
+                       "the checkpoint's exchange.bin is not that of %d "
+                       "workers with %lld numbers under these settings",
+                       d->workers, (long long)d->all.n);
+    TT_TRY(tt_server_load(&d->server, v + l.server));
+    if (d->server.n_pending != pending)
+        return tt_fail(TT_ERR_ARG, "the checkpoint's exchange.bin is damaged");
+    tt_drawn_load(&d->drawn, v + l.drawn);
+    for (int32_t i = 0; i < d->workers; i++)
+        d->n_refused[i] = (int64_t)v[l.refused + i];
+    memcpy(d->rate, v + l.rate, (size_t)d->workers * sizeof *v);
+    tt_str_clear(&d->record);
+    tt_str_add_bytes(&d->record, bytes + l.bytes, record);
+    for (int32_t i = 0; i < pending; i++)
+        memcpy(d->slot_head[d->server.pending[i].slot].v,
+               &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
+    return load_vectors(d, bytes + l.vectors);
+}
+
+const tt_str *tt_job_record(const tt_job *job)
+{
+    return job->dynamic != NULL && job->dynamic->wall != NULL
+               ? &job->dynamic->record
+               : NULL;
+}
+
+tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n)
+{
+    if (job->workers == 0)
+        return TT_OK;
+    tt__dynamic_close(job->dynamic);
+    job->dynamic = NULL;
+    TT_TRY(tt__dynamic_open(job));
+    TT_TRY(tt_peers_broadcast(&job->peers, "workers", &n, sizeof n));
+    if (n == 0)
+        return TT_OK;
+    char *all = tt_alloc(n + 8);
+    if (all == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for the state of workers");
+    if (tt_peers_is_first(&job->peers))
+        memcpy(all, bytes, (size_t)n);
+    tt_status status = tt_peers_broadcast(&job->peers, "workers", all, n);
+    if (status == TT_OK)
+        status = load(job->dynamic, all, n);
+    tt_free(all);
+    return status;
+}
+
+// ---- what they did -------------------------------------------------------
+
+static int32_t used_bins(const tt_server *s)
+{
+    int32_t n = TT_STALENESS_BINS;
+    while (n > 0 && s->histogram[n - 1] == 0)
+        n--;
+    return n;
+}
+
+tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
+                             tt_workers *out)
+{
+    const tt_dynamic *d = job->dynamic;
+    *out = (tt_workers){0};
+    if (d == NULL)
+        return TT_OK;
+    tt_worker_row *row =
+        tt_arena_alloc(arena, d->workers * (int64_t)sizeof *row);
+    if (row == NULL)
+        return TT_ERR_NOMEM;
+    *out = (tt_workers){.n = d->workers,
+                        .worker = row,
+                        .updates = d->server.version,
+                        .pushed = d->server.n_pushed,
+                        .dropped = d->server.n_dropped,
+                        .staleness = tt_server_mean_staleness(&d->server),
+                        .n_bins = used_bins(&d->server),
+                        .histogram = d->server.histogram,
+                        .is_drawn = d->wall == NULL && d->list == NULL,
+                        .now = d->drawn.now};
+    for (int32_t i = 0; i < d->workers; i++) {
+        const tt_server_worker *w = &d->server.worker[i];
+        const int64_t used = w->pushed - w->n_dropped - w->n_pending;
+        row[i] = (tt_worker_row){
+            .pushed = w->pushed,
+            .dropped = w->n_dropped,
+            .refused = d->n_refused[i],
+            .staleness = used > 0 ? (double)w->n_stale / (double)used : 0,
+            .computed = d->drawn.worker[i].computed,
+            .held = d->drawn.worker[i].held,
+            .moved = d->drawn.worker[i].moved};
+        out->refused += d->n_refused[i];
+    }
+    return TT_OK;
+}

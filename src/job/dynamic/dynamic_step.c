@@ -1,0 +1,128 @@
+// dynamic_step - one step of a job with workers: as many deliveries as there are workers.
+//
+//   who is next -> its gradient to the server -> updates and answers, by the rules
+//
+// A step has the samples of a batch under every clock, so logs, evaluations and checkpoints
+// mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
+
+#include "job/dynamic/dynamic.h"
+
+#include <math.h>
+#include <string.h>
+
+// What ranks tell each other after a step, besides the deliveries.
+enum { STOP, SAVE, NORM, N_WISHES };
+
+static tt_status follow_rules(tt_dynamic *d)
+{
+    for (;;) {
+        int32_t worker = -1;
+        double change = 0;
+        switch (tt_server_next(&d->server, &worker)) {
+        case TT_SERVER_APPLY:
+            TT_TRY(tt__dynamic_apply(d, &change));
+            tt_server_applied(&d->server, change);
+            break;
+        case TT_SERVER_ANSWER:
+            TT_TRY(tt__dynamic_answer(d, worker));
+            d->rate[worker] = d->job->lr;
+            tt_drawn_begin(&d->drawn, worker);
+            break;
+        default:
+            return TT_OK;
+        }
+    }
+}
+
+static tt_status deliver(tt_dynamic *d, int32_t worker)
+{
+    int32_t slot = -1;
+    tt__dynamic_worker *own = tt__worker_own(d, worker);
+    const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
+    if (own != NULL) {
+        TT_TRY(tt__worker_compute(d, worker));
+        tt__dynamic_judge(d, own->head.v);
+        memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], own->head.v,
+               sizeof(tt__push_head));
+    }
+    d->delivered[d->n_delivered++] = worker;
+    if (!is_dropped)
+        TT_TRY(tt__dynamic_take(d, worker, slot));
+    return follow_rules(d);
+}
+
+// ---- results -------------------------------------------------------------
+
+void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *r)
+{
+    for (int32_t i = 0; i < d->n_delivered; i++) {
+        const double *v = &d->tally[(int64_t)i * TT_HEAD_N];
+        if (v[TT_HEAD_REFUSED] != 0) {
+            d->n_refused[d->delivered[i]]++;
+            continue;
+        }
+        r->loss += v[TT_HEAD_LOSS];
+        r->count += v[TT_HEAD_COUNT];
+        r->correct += v[TT_HEAD_CORRECT];
+    }
+    r->loss = r->count > 0 ? r->loss / r->count : (double)NAN;
+}
+
+static tt_status tell(tt_dynamic *d, tt_step_result *result_out)
+{
+    const tt_job *job = d->job;
+    const int64_t n = (int64_t)d->workers * TT_HEAD_N;
+    double *wish = &d->tally[n];
+    wish[STOP] = job->wants_stop ? 1 : 0;
+    wish[SAVE] = job->wants_save ? 1 : 0;
+    wish[NORM] = tt_peers_is_first(&job->peers) ? d->norm : 0;
+    TT_TRY(tt__post_sum(d, d->tally, n + N_WISHES));
+    tt_step_result r = {.norm = wish[NORM]};
+    tt__dynamic_add_up(d, &r);
+    r.stop = wish[STOP] > 0;
+    r.save = wish[SAVE] > 0 && !r.stop;
+    *result_out = r;
+    return TT_OK;
+}
+
+static tt_status next(tt_dynamic *d, int32_t *worker_out)
+{
+    if (d->list != NULL)
+        return tt__list_next(d, worker_out);
+    *worker_out = tt_drawn_next(&d->drawn);
+    return *worker_out >= 0
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE, "all %d workers wait for each other",
+                         d->workers);
+}
+
+tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
+                           tt_step_result *result_out)
+{
+    TT_TRY(tt__dynamic_open(job));
+    tt_dynamic *d = job->dynamic;
+    const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
+    d->feed = feed;
+    d->feed_user = user;
+    d->n_delivered = 0;
+    memset(d->tally, 0, (size_t)n * sizeof *d->tally);
+    if (job->peers.wire != NULL)
+        tt_comm_wire_step(job->peers.wire, job->step + 1);
+    if (d->wall != NULL)
+        TT_TRY(tt__wall_step(d, result_out));
+    while (d->wall == NULL && d->n_delivered < d->workers) {
+        int32_t worker = -1;
+        TT_TRY(next(d, &worker));
+        TT_TRY(deliver(d, worker));
+    }
+    job->step++;
+    if (d->wall == NULL)
+        TT_TRY(tell(d, result_out));
+    return result_out->count > 0
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE,
+                         "all %d gradients of step %lld were refused: they are "
+                         "not finite, longer than exchange.limit=%g, or of a "
+                         "loss beyond the limit of train.spike",
+                         d->workers, (long long)job->step, d->params->limit);
+}

@@ -1,0 +1,200 @@
+// dynamic_worker - the gradient of a worker's next batch at the weights that it has.
+//
+// A worker's k-th batch is the k-th step's samples [i b, (i + 1) b), whoever computes it
+// and when. So a gradient is a pure function of (weights, worker, number), and it does not
+// matter when this rank gets round to it: as late as its delivery, or while it waits for
+// something else.
+//
+// Local steps. With h of them a worker makes h steps of plain descent by itself and pushes
+// the sum of their mean gradients: what it has moved, divided by its rate. The server's
+// optimiser takes that for a gradient. With one step it is the gradient, in every bit.
+
+#include "job/dynamic/dynamic.h"
+
+#include <math.h>
+#include <string.h>
+
+tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
+                                const tt_tensor *tensor, void *to)
+{
+    TT_TRY(tt_exec_read(exec, tensor->val, d->x));
+    tt_tensor_convert(tensor->dtype, d->x, d->all.is_wide ? TT_F64 : TT_F32, to,
+                      tensor->count);
+    return TT_OK;
+}
+
+tt_status tt__dynamic_write_part(const tt_dynamic *d, tt_exec *exec,
+                                 const tt_tensor *tensor, const void *from)
+{
+    tt_tensor_convert(d->all.is_wide ? TT_F64 : TT_F32, from, tensor->dtype,
+                      d->x, tensor->count);
+    return tt_tensor_write(exec, tensor, d->x);
+}
+
+static tt_status set(const tt_dynamic *d, const char *name, double value)
+{
+    return tt_is(tt_graph_find(d->job->graph, name))
+               ? tt_exec_set_scalar(d->exec, name, value)
+               : TT_OK;
+}
+
+typedef struct feeding {
+    tt_dynamic *d;
+    int64_t first; // sample of the step
+    int64_t micro; // of the worker's batch
+} feeding;
+
+static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
+{
+    feeding *f = user;
+    tt_job *job = f->d->job;
+    const int64_t n = tt_job_worker_samples(job);
+    TT_TRY(set(f->d, "first_sample", (double)(f->first + micro * n)));
+    if (f->d->feed != NULL)
+        TT_TRY(f->d->feed(f->d->feed_user, job, f->micro++, job->x, job->y));
+    TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
+    return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
+}
+
+static tt_status write_weights(const tt_dynamic *d, void *weights)
+{
+    for (int32_t i = 0; i < d->n_parts; i++)
+        TT_TRY(
+            tt__dynamic_write_part(d, d->exec, &d->part[i].tensor,
+                                   tt__element_at(d, weights, d->part[i].at)));
+    return TT_OK;
+}
+
+// Gradients, and what statistics have moved.
+static tt_status read_gradient(const tt_dynamic *d, void *weights, void *to)
+{
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        const tt_vector_span n = {d->all.is_wide, p->tensor.count};
+        char *at = tt__element_at(d, to, p->at);
+        TT_TRY(tt__dynamic_read_part(d, d->exec,
+                                     p->is_buffer ? &p->tensor : &p->grad, at));
+        if (p->is_buffer)
+            tt_vector_add(&n, -1, tt__element_at(d, weights, p->at), at);
+    }
+    return TT_OK;
+}
+
+static tt_status read_tallies(const tt_dynamic *d, tt__push_head *head)
+{
+    static const char *const name[] = {"loss", "count", "correct"};
+    tt_val v[3];
+    for (int i = 0; i < 3; i++)
+        v[i] = tt_graph_output_find(d->job->graph, name[i]);
+    return tt_exec_get_scalars(d->exec, v, 3, head->v);
+}
+
+static tt_status run_one(tt_dynamic *d, int64_t number, void *weights,
+                         feeding *f, tt__push_head *head)
+{
+    const tt_job *job = d->job;
+    TT_TRY(write_weights(d, weights));
+    TT_TRY(set(d, "step", (double)(number + 1)));
+    TT_TRY(set(d, "seed", (double)job->options.seed));
+    TT_TRY(set(d, "samples", (double)job->options.batch));
+    TT_TRY(tt_exec_run_part(d->exec, TT_RUN_GRADIENT, NULL, feed_one, f));
+    return read_tallies(d, head);
+}
+
+// The parts of a flat vector that are weights.
+static tt_vector_span weights_of(const tt_dynamic *d)
+{
+    tt_vector_span s = {d->all.is_wide, 0};
+    for (int32_t i = 0; i < d->n_parts && !d->part[i].is_buffer; i++)
+        s.n += d->part[i].tensor.count;
+    return s;
+}
+
+// That of the moment in which it got its weights, so that it does not matter when this rank
+// computes.
+static double local_rate(const tt_dynamic *d)
+{
+    return d->params->local_lr > 0 ? d->params->local_lr
+                                   : d->rate[d->job->worker];
+}
+
+static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w, feeding *f)
+{
+    const tt_vector_span n = weights_of(d);
+    const int64_t steps = d->job->local_steps;
+    const int64_t samples =
+        tt_job_worker_samples(d->job) * d->job->options.accumulate;
+    const tt_vector_span buffers = {n.is_wide, d->all.n - n.n};
+    memcpy(d->local, w->weights, (size_t)tt_vector_bytes(&d->all));
+    memset(w->gradient, 0, (size_t)tt_vector_bytes(&d->all));
+    for (int64_t h = 0; h < steps; h++, f->first += samples) {
+        tt__push_head head = {0};
+        TT_TRY(run_one(d, w->number, d->local, f, &head));
+        TT_TRY(read_gradient(d, d->local, d->mean));
+        tt_vector_scale(&n, 1 / head.v[TT_HEAD_COUNT], d->mean);
+        if (d->params->proximal > 0) {
+            tt_vector_add(&n, d->params->proximal, d->local, d->mean);
+            tt_vector_add(&n, -d->params->proximal, w->weights, d->mean);
+        }
+        tt_vector_add(&d->all, 1, d->mean, w->gradient);
+        tt_vector_add(&n, -local_rate(d), d->mean, d->local);
+        tt_vector_add(&buffers, 1, tt__element_at(d, d->mean, n.n),
+                      tt__element_at(d, d->local, n.n));
+        for (int i = TT_HEAD_LOSS; i <= TT_HEAD_CORRECT; i++)
+            w->head.v[i] += head.v[i];
+    }
+    // The server divides the sum over workers by the sum of their counts.
+    tt_vector_scale(&n, w->head.v[TT_HEAD_COUNT], w->gradient);
+    return TT_OK;
+}
+
+static void judge(const tt_dynamic *d, tt__dynamic_worker *w)
+{
+    const tt_vector_span n = weights_of(d);
+    double *v = w->head.v;
+    v[TT_HEAD_SQUARES] = tt_vector_squares(&n, w->gradient);
+    const double loss = v[TT_HEAD_LOSS] / v[TT_HEAD_COUNT];
+    const double length = sqrt(v[TT_HEAD_SQUARES]) / v[TT_HEAD_COUNT];
+    const bool is_good = isfinite(length) && isfinite(loss) &&
+                         (d->params->limit <= 0 || length <= d->params->limit);
+    v[TT_HEAD_REFUSED] = is_good ? 0 : 1;
+}
+
+void tt__dynamic_judge(const tt_dynamic *d, double *head)
+{
+    if (head[TT_HEAD_LOSS] / head[TT_HEAD_COUNT] > d->job->limit)
+        head[TT_HEAD_REFUSED] = 1;
+}
+
+tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
+{
+    tt__dynamic_worker *w = &d->own[worker - d->first];
+    tt_job *job = d->job;
+    if (w->is_computed)
+        return TT_OK;
+    feeding f = {.d = d, .first = worker * (job->options.batch / d->workers)};
+    job->worker = worker;
+    job->number = w->number;
+    w->head = (tt__push_head){0};
+    if (job->local_steps > 1) {
+        TT_TRY(run_local(d, w, &f));
+    } else {
+        TT_TRY(run_one(d, w->number, w->weights, &f, &w->head));
+        TT_TRY(read_gradient(d, w->weights, w->gradient));
+    }
+    judge(d, w);
+    w->is_computed = true;
+    return TT_OK;
+}
+
+tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out)
+{
+    *did_out = false;
+    for (int32_t i = 0; i < d->per_rank; i++) {
+        if (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting)
+            continue;
+        *did_out = true;
+        return tt__worker_compute(d, d->first + i);
+    }
+    return TT_OK;
+}

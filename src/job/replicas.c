@@ -1,0 +1,454 @@
+// replicas - see the header, pass/replicas.h and docs/exchange.md.
+//
+// The graph is built for one replica: its part of a micro-batch, its loss, its clipping,
+// its guard. Pass replicas makes everything own, pass blocks gives each rank several.
+//
+// Nothing is sent by a step itself. What replicas have computed (losses, counts) is summed
+// here, by each rank for its own replicas. Ranks tell each other at meetings: every rank
+// gets every replica's numbers and adds them in the same order. So all decide alike, and
+// the numbers do not depend on how many ranks there are.
+
+#include "job/replicas.h"
+
+#include "base/alloc.h"
+#include "job/exact.h"
+#include "ops/comm/replicas.h"
+#include "pass/blocks.h"
+#include "pass/replicas.h"
+#include "policy/average.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t tt__job_replicas_count(const tt_job *job)
+{
+    return tt_exchange_policy(&job->exchange)->kind == TT_POLICY_STATIC
+               ? job->exchange.replicas
+               : 1;
+}
+
+static bool differs(const tt_job *job)
+{
+    return tt__job_replicas_count(job) > 1;
+}
+
+// ---- what does not go together -------------------------------------------
+
+static const char *policy_name(const tt_job *job)
+{
+    return tt_exchange_policy(&job->exchange)->name;
+}
+
+static tt_status check_shares(const tt_job *job)
+{
+    const int64_t replicas = job->exchange.replicas;
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA];
+    const int64_t micro = job->options.micro;
+    if (replicas < 2)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s with one replica: nobody is there "
+                       "to agree with; exchange.replicas=2 or -n 2 would do",
+                       policy_name(job));
+    if (replicas % ranks != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.replicas=%lld cannot be shared by %lld ranks "
+                       "along data evenly; exchange.replicas=%lld would do, in "
+                       "a run that begins with it",
+                       (long long)replicas, (long long)ranks, (long long)ranks);
+    if (micro % replicas != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "a micro-batch of %lld cannot be divided between %lld "
+                       "replicas evenly; batch=%lld would do",
+                       (long long)micro, (long long)replicas,
+                       (long long)((micro + replicas - 1) / replicas *
+                                   replicas * job->options.accumulate));
+    return TT_OK;
+}
+
+static tt_status check_mesh(const tt_job *job)
+{
+    static const int not [] = {TT_AXIS_PIPE, TT_AXIS_EXPERT};
+    for (size_t i = 0; i < sizeof not / sizeof not [0]; i++)
+        if (job->grid.size[not [i]] > 1)
+            return tt_fail(
+                TT_ERR_ARG,
+                "exchange.policy=%s with mesh.%s=%lld: replicas with weights "
+                "of their own have no %s; mesh.%s=1 would do",
+                policy_name(job), tt_axis_name[not [i]],
+                (long long)job->grid.size[not [i]],
+                not [i] == TT_AXIS_PIPE ? "stages" : "experts elsewhere",
+                tt_axis_name[not [i]]);
+    if (job->distribution.zero > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s with zero=%lld: ranks cannot share "
+                       "out states that differ between replicas; zero=0 would "
+                       "do",
+                       policy_name(job), (long long)job->distribution.zero);
+    return TT_OK;
+}
+
+static tt_status check_exact(const tt_job *job)
+{
+    const int64_t own = job->exchange.replicas / job->grid.size[TT_AXIS_DATA];
+    if (!job->options.exact || (own & (own - 1)) == 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "exact: sums over replicas are taken in pairs, and a rank "
+                   "has %lld of them, which is no power of two; -n %lld has "
+                   "one each",
+                   (long long)own, (long long)job->exchange.replicas);
+}
+
+static tt_status check_rest(const tt_job *job)
+{
+    if (job->options.precision == TT_PRECISION_FP16)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s with precision=fp16: the loss scale "
+                       "would be another one in each replica; precision=bf16 "
+                       "has none",
+                       policy_name(job));
+    return TT_OK;
+}
+
+static tt_status refuse_codec(const tt_job *job, const char *why)
+{
+    return tt_fail(TT_ERR_ARG,
+                   "exchange.policy=%s with exchange.codec=%s: %s; "
+                   "exchange.codec=none would do",
+                   policy_name(job), tt_exchange_codec(&job->exchange)->name,
+                   why);
+}
+
+// What replicas have changed since they agreed is sent as a code.
+static tt_status check_codec(const tt_job *job)
+{
+    const char *name = tt_exchange_codec(&job->exchange)->name;
+    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    if (!tt_exchange_is_coded(&job->exchange))
+        return TT_OK;
+    if (policy->neighbours != NULL)
+        return refuse_codec(job, "neighbours send weights as they are");
+    if (strcmp(policy->name, "average") == 0 &&
+        ((const tt_average_params *)job->exchange.policy_params)->every == 0)
+        return refuse_codec(job, "with exchange.every=0 nothing is sent");
+    if (strcmp(name, "dgc") == 0 || strcmp(name, "factors") == 0)
+        return refuse_codec(job, "that is a code of gradients");
+    if (job->grid.size[TT_AXIS_DATA] != job->grid.ranks)
+        return refuse_codec(job, "codes are of weights that no other axis "
+                                 "of the mesh cuts");
+    return TT_OK;
+}
+
+tt_status tt__job_replicas_check(tt_job *job)
+{
+    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    if (policy->kind != TT_POLICY_STATIC)
+        return TT_OK;
+    if (job->exchange.replicas == 0)
+        job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
+    TT_TRY(check_shares(job));
+    TT_TRY(check_mesh(job));
+    TT_TRY(check_exact(job));
+    TT_TRY(check_rest(job));
+    TT_TRY(check_codec(job));
+    job->replicas.n = job->exchange.replicas / job->grid.size[TT_AXIS_DATA];
+    return policy->check == NULL ? TT_OK
+                                 : policy->check(job->exchange.policy_params,
+                                                 job->exchange.replicas);
+}
+
+// ---- the graph -----------------------------------------------------------
+
+// Rules without the axis of the replicas: each has all of its samples.
+static tt_status own_rules(const tt_job *job, tt_partition_params *params)
+{
+    tt_layout *rules = tt_arena_alloc(job->arena, sizeof *rules);
+    if (rules == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < params->rules->n; i++)
+        if (strcmp(params->rules->rule[i].axis, tt_axis_name[TT_AXIS_DATA]) !=
+            0)
+            TT_TRY(tt_layout_add(rules, job->arena, &params->rules->rule[i]));
+    params->rules = rules;
+    return TT_OK;
+}
+
+tt_status tt__job_replicas_partition(const tt_job *job,
+                                     tt_partition_params *params,
+                                     tt_chain *chain)
+{
+    const int64_t replicas = tt__job_replicas_count(job);
+    const tt_replicas_params own = {
+        .policy = tt_exchange_policy(&job->exchange),
+        .policy_params = job->exchange.policy_params,
+        .codec = tt_exchange_is_coded(&job->exchange)
+                     ? tt_exchange_codec(&job->exchange)
+                     : NULL,
+        .codec_params = job->exchange.codec_params,
+        .feedback = tt_exchange_has_feedback(&job->exchange)};
+    const tt_blocks_params fold = {.ranks = job->grid.size[TT_AXIS_DATA]};
+    params->canonical = job->options.exact;
+    params->zero = 0;
+    TT_TRY(tt_grid_mesh(&job->distribution, &job->grid, replicas, job->arena,
+                        &params->mesh));
+    TT_TRY(own_rules(job, params));
+    tt_chain_add(chain, &tt_pass_replicas, &own);
+    if (replicas != fold.ranks)
+        tt_chain_add(chain, &tt_pass_blocks, &fold);
+    return TT_OK;
+}
+
+// ---- tallies -------------------------------------------------------------
+
+enum { LOSS, COUNT, CORRECT, NORM, SKIPPED, N_READ };
+
+static const char *const output_name[N_READ] = {"loss", "count", "correct",
+                                                "norm", "skipped"};
+
+tt_status tt__job_replicas_start(tt_job *job)
+{
+    tt_job_replicas *r = &job->replicas;
+    if (!differs(job))
+        return TT_OK;
+    r->tally = tt_arena_alloc(job->arena, r->n * (int64_t)sizeof *r->tally);
+    r->read = tt_arena_alloc(job->arena, r->n * (int64_t)sizeof(double));
+    r->value =
+        tt_arena_alloc(job->arena, r->n * N_READ * (int64_t)sizeof(double));
+    return r->tally != NULL && r->read != NULL && r->value != NULL
+               ? tt_job_spread(job)
+               : TT_ERR_NOMEM;
+}
+
+tt_status tt_job_spread(tt_job *job)
+{
+    job->replicas.model_step = job->step;
+    return differs(job) ? tt_exec_run_aside(job->exec, TT_SPREAD, 0) : TT_OK;
+}
+
+tt_status tt__job_replicas_feed(tt_job *job, int32_t micro)
+{
+    int64_t first = 0, n = 0;
+    const tt_val v = tt_graph_find(job->graph, "first_sample");
+    int64_t *at = job->replicas.read;
+    if (!tt_is(v))
+        return TT_OK;
+    tt_job_samples(job, &first, &n);
+    for (int64_t i = 0; i < job->replicas.n; i++)
+        at[i] = micro * job->io.batch + first + i * (n / job->replicas.n);
+    return tt_exec_write(job->exec, v, at);
+}
+
+// The numbers of this rank's replicas.
+static tt_status read_output(const tt_job *job, const char *name,
+                             double *value_out)
+{
+    const tt_val v = tt_graph_output_find(job->graph, name);
+    const int64_t n = job->replicas.n;
+    for (int64_t i = 0; i < n; i++)
+        value_out[i] = 0;
+    if (!tt_is(v))
+        return TT_OK;
+    TT_TRY(tt_exec_read(job->exec, v, job->replicas.read));
+    for (int64_t i = 0; i < n; i++)
+        value_out[i] = tt_dtype_load(job->graph->value[v.id].type.dtype,
+                                     job->replicas.read, i);
+    return TT_OK;
+}
+
+// A step that a replica's guard has skipped counts as skipped only.
+static void add_up(tt_job *job, const double *value)
+{
+    const int64_t n = job->replicas.n;
+    for (int64_t i = 0; i < n; i++) {
+        tt_replica_tally *t = &job->replicas.tally[i];
+        if (value[SKIPPED * n + i] != 0) {
+            t->skipped++;
+            continue;
+        }
+        t->loss += value[LOSS * n + i];
+        t->count += value[COUNT * n + i];
+        t->correct += value[CORRECT * n + i];
+        t->norm += value[NORM * n + i];
+    }
+    job->replicas.steps++;
+}
+
+// ---- meetings ------------------------------------------------------------
+
+// What a rank says at a meeting, once for each of its replicas.
+typedef struct tt__statement {
+    tt_replica_tally tally;
+    double wants_stop, wants_save;
+} tt__statement;
+
+// The sum over all replicas, in their order: ranks that differ along other axes have the
+// same, and the first of them counts. A wish counts from whomever it is.
+static void sum_up(const tt_job *job, const tt__statement *all,
+                   tt_step_result *result_out)
+{
+    tt_step_result r = {0};
+    const tt_job_replicas *own = &job->replicas;
+    const double steps = (double)(own->steps > 0 ? own->steps : 1) *
+                         (double)job->exchange.replicas;
+    double loss = 0;
+    for (int32_t rank = 0; rank < job->peers.size; rank++) {
+        const bool is_first = tt_job_is_first_of(job, rank);
+        for (int64_t i = 0; i < own->n; i++) {
+            const tt__statement *s = &all[rank * own->n + i];
+            r.stop = r.stop || s->wants_stop != 0;
+            r.save = r.save || s->wants_save != 0;
+            r.distance += s->tally.distance;
+            r.length += i == 0 ? s->tally.length : 0;
+            if (!is_first)
+                continue;
+            loss += s->tally.loss;
+            r.count += s->tally.count;
+            r.correct += s->tally.correct;
+            r.norm += s->tally.norm / steps;
+            r.n_skipped += s->tally.skipped;
+        }
+    }
+    r.steps = own->steps;
+    r.loss = r.count > 0 ? loss / r.count : (double)NAN;
+    r.save = r.save && !r.stop;
+    r.skipped = r.count == 0;
+    r.distance = sqrt(r.distance / (double)job->exchange.replicas);
+    r.length = sqrt(r.length / (double)job->grid.size[TT_AXIS_DATA]);
+    *result_out = r;
+}
+
+bool tt_job_is_first_of(const tt_job *job, int32_t rank)
+{
+    const tt_mesh *mesh = &job->graph->mesh;
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (strcmp(mesh->axis[a].name, tt_axis_name[TT_AXIS_DATA]) != 0 &&
+            tt_mesh_coord(mesh, rank, a) != 0)
+            return false;
+    return true;
+}
+
+static tt_status meet(tt_job *job, tt_step_result *result_out)
+{
+    const int64_t n = job->replicas.n;
+    const int64_t bytes = n * (int64_t)sizeof(tt__statement);
+    tt__statement *mine = tt_alloc((job->peers.size + 1) * bytes);
+    tt_status status = TT_OK;
+    if (mine == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a meeting");
+    tt__statement *all = mine + n;
+    for (int64_t i = 0; i < n; i++)
+        mine[i] = (tt__statement){.tally = job->replicas.tally[i],
+                                  .wants_stop = job->wants_stop,
+                                  .wants_save = job->wants_save};
+    if (job->peers.size > 1)
+        status = tt_peers_collect(&job->peers, "meeting", mine, bytes, all);
+    else
+        memcpy(all, mine, (size_t)bytes);
+    if (status == TT_OK)
+        sum_up(job, all, result_out);
+    tt_free(mine);
+    memset(job->replicas.tally, 0, (size_t)n * sizeof *job->replicas.tally);
+    job->replicas.steps = 0;
+    return status;
+}
+
+// Until the next meeting a rank knows of its own replicas only.
+static void tell_own(const tt_job *job, const double *value,
+                     tt_step_result *result_out)
+{
+    const int64_t n = job->replicas.n;
+    double loss = 0, count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        loss += value[LOSS * n + i];
+        count += value[COUNT * n + i];
+    }
+    *result_out = (tt_step_result){.loss = count > 0 ? loss / count : loss,
+                                   .is_local = true};
+}
+
+tt_status tt_job_model(tt_job *job)
+{
+    const int64_t n = job->replicas.n;
+    double length = 0;
+    if (!differs(job) || job->replicas.model_step == job->step)
+        return TT_OK;
+    TT_TRY(tt_exec_run_aside(job->exec, TT_MEET, 0));
+    job->replicas.model_step = job->step;
+    TT_TRY(read_output(job, "distance", job->replicas.value));
+    TT_TRY(tt_exec_get_scalar(
+        job->exec, tt_graph_output_find(job->graph, "length"), &length));
+    for (int64_t i = 0; i < n; i++) {
+        job->replicas.tally[i].distance = job->replicas.value[i];
+        job->replicas.tally[i].length = length;
+    }
+    return TT_OK;
+}
+
+// ---- a step --------------------------------------------------------------
+
+bool tt__job_replicas_is_buffer(const tt_job *job, const tt_tensor *t)
+{
+    static const char suffix[] = "." TT_REPLICA;
+    const size_t n = strlen(t->name), end = sizeof suffix - 1;
+    if (n <= end || strcmp(t->name + n - end, suffix) != 0)
+        return false;
+    for (int64_t i = 0; i < job->tensors.n; i++)
+        if (job->tensors.v[i].role == TT_TENSOR_BUFFER &&
+            strncmp(job->tensors.v[i].name, t->name, n - end) == 0 &&
+            job->tensors.v[i].name[n - end] == '\0')
+            return true;
+    return false;
+}
+
+// Statistics of replicas whose step was skipped are again what they were.
+static tt_status restore_skipped(const tt_job *job, const double *skipped)
+{
+    const int64_t n = job->replicas.n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < job->tensors.n && skipped[i] != 0; k++)
+            if (tt__job_replicas_is_buffer(job, &job->tensors.v[k]))
+                TT_TRY(tt_exec_restore_part(job->exec, job->tensors.v[k].val, i,
+                                            n));
+    return TT_OK;
+}
+
+// The plan's segments are there for the variants that agree about something.
+static bool has_segment(const tt_job *job, int variant)
+{
+    for (int32_t s = 0; s < job->plan->n_segments; s++)
+        if (job->plan->segment[s].phase == TT_AGREE &&
+            job->plan->segment[s].stage == variant)
+            return true;
+    return false;
+}
+
+static tt_status agree(tt_job *job)
+{
+    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    const void *params = job->exchange.policy_params;
+    const int64_t replicas = job->exchange.replicas;
+    const int n = tt_policy_variants(policy, params, replicas);
+    for (int i = 0; i < n; i++)
+        if (policy->is_due(params, replicas, job->step, i) &&
+            has_segment(job, i))
+            TT_TRY(tt_exec_run_aside(job->exec, TT_AGREE, i));
+    return TT_OK;
+}
+
+tt_status tt__job_replicas_follow(tt_job *job, tt_step_result *result_out)
+{
+    double *value = job->replicas.value;
+    for (int i = 0; i < N_READ; i++)
+        TT_TRY(read_output(job, output_name[i],
+                           value + (int64_t)i * job->replicas.n));
+    add_up(job, value);
+    if (job->guard)
+        TT_TRY(restore_skipped(job, value + SKIPPED * job->replicas.n));
+    TT_TRY(agree(job));
+    if (job->wants_model)
+        TT_TRY(tt_job_model(job));
+    if (job->wants_meeting)
+        return meet(job, result_out);
+    tell_own(job, value, result_out);
+    return TT_OK;
+}

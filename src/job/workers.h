@@ -1,0 +1,52 @@
+// workers - jobs whose workers go at their own pace, as the training loop sees them.
+
+#ifndef TT_JOB_WORKERS_H
+#define TT_JOB_WORKERS_H
+
+#include "job/job.h"
+
+// The workers of this rank, and the samples of one of their micro-batches.
+void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out);
+int64_t tt_job_worker_samples(const tt_job *job);
+// Gradients whose batches a worker has used, where it goes on; before the first step or
+// after one.
+tt_status tt_job_worker_number(tt_job *job, int32_t worker,
+                               int64_t *number_out);
+
+// All ranks: the states of every rank's executor become those of the server. Before
+// somebody reads them. Nothing without workers.
+tt_status tt_job_settle(tt_job *job);
+
+// All that a run needs to go on besides the states: what workers compute with, clocks,
+// gradients that wait. All ranks take part; the bytes are rank 0's.
+tt_status tt_job_workers_save(tt_job *job, tt_str *out);
+// Before the next step; rank 0's bytes, `n` of them (0: workers begin anew).
+tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n);
+
+// By the wall clock: who delivered when, a line each, from the first step on: a file for
+// exchange.schedule. NULL: it is not kept.
+const tt_str *tt_job_record(const tt_job *job);
+
+typedef struct tt_worker_row {
+    int64_t pushed, dropped, refused; // gradients
+    double staleness;                 // mean of those in updates
+    double computed, held, moved;     // drawn times, in gradients at speed 1
+} tt_worker_row;
+
+// What workers did, from the first step on. By the wall clock rank 0 knows.
+typedef struct tt_workers {
+    int32_t n;
+    const tt_worker_row *worker;
+    int64_t updates, pushed, dropped, refused;
+    double staleness;         // mean
+    int32_t n_bins;           // of the histogram, without empty ones at its end
+    const int64_t *histogram; // gradients by staleness
+    bool is_drawn;            // there are drawn times
+    double now;               // by them
+} tt_workers;
+
+// In the arena; n = 0: no step was made.
+tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
+                             tt_workers *out);
+
+#endif

@@ -1,0 +1,48 @@
+// coded - a value of each replica on its way to the sum over all replicas, as codes.
+//
+//   x  O or P(sum) / axis -> own -> encode -> code O/axis -> all_reduce, or stack and
+//      residual, state ----------------^         -> all_gather -> decode -> sum
+//
+// A pass that exchanges something makes a tt__coded_by, and for each value
+//
+//   tt__coded_begin    states and seeds, encodes, joins
+//   tt__coded_again    the second round of a codec that has two; else nothing
+//   tt__coded_end      decodes; the sum is placed as x is along other axes, and the
+//                      same in all replicas
+//
+// Values that are begun before the first is ended travel while others are encoded.
+// States are new leaves of the graph: what replicas keep for themselves has a first dim
+// `replica`, split along the axis. Phase, stage and origin of the nodes are the caller's
+// (tt__copy_aim).
+
+#ifndef TT_PASS_CODED_H
+#define TT_PASS_CODED_H
+
+#include "codec/codec.h"
+
+// What all coded values of a pass share.
+typedef struct tt__coded_by {
+    tt_builder *b; // its graph has the mesh
+    const tt_codec_def *codec;
+    const void *params; // of the codec
+    bool feedback;      // keep residuals
+    int axis;           // of the replicas
+    int64_t replicas;   // along it
+} tt__coded_by;
+
+typedef struct tt__coded {
+    tt_val x;
+    tt_coding c;
+    tt_val residual, state[TT_CODEC_STATES]; // the stacked states; or TT_NONE
+    int n_states;
+    tt_val joined[TT_CODEC_CODES];
+} tt__coded;
+
+// x: along the axis terms of a sum, or each replica's own; along other axes whole or
+// split. `name` is the first part of the states' names, and the key of random numbers.
+tt_status tt__coded_begin(const tt__coded_by *by, tt__coded *p, tt_val x,
+                          const char *name);
+tt_status tt__coded_again(const tt__coded_by *by, tt__coded *p);
+tt_status tt__coded_end(const tt__coded_by *by, tt__coded *p, tt_val *sum_out);
+
+#endif

@@ -1,0 +1,163 @@
+// average - each replica trains for some steps by itself; then all take the mean of their
+// weights.
+//
+//   replica 0   w -> w -> w \          / w -> ...
+//                            + mean --+
+//   replica 1   w -> w -> w /          \ w -> ...
+//                 every=3
+//
+// With every=1 and plain SGD that is the same as summing gradients. With `dense` the first
+// steps are so (post-local SGD). With `parts` the weights are cut into as many parts,
+// which are averaged in turns, so that less is sent at a time (streaming).
+//
+// An outer optimiser takes for a gradient what the mean has moved since the last time:
+//
+//   none       w = mean
+//   momentum   m = mu m + (mean - model); model += lr m             (BMUF, SlowMo)
+//   nesterov   the same, and model += lr (mu m + (mean - model))    (DiLoCo)
+
+#include "policy/average.h"
+
+#include "ops/arith.h"
+#include "policy/policy.h"
+
+#define AT(field) offsetof(tt_average_params, field)
+
+static const tt_opt options[] = {
+    {"every", "8",
+     "steps between two averages; 0: weights are never averaged, but the model "
+     "is their mean",
+     TT_OPT_I64, AT(every), NULL, 0, 1e9},
+    {"dense", "0", "first steps after each of which there is an average",
+     TT_OPT_I64, AT(dense), NULL, 0, 1e12},
+    {"parts", "1", "of the weights, which are averaged in turns", TT_OPT_I64,
+     AT(parts), NULL, 1, TT_POLICY_VARIANTS},
+    {"outer", "none", "what is done with the mean", TT_OPT_CHOICE, AT(outer),
+     "none|momentum|nesterov"},
+    {"outer_lr", "1", "of the outer optimiser", TT_OPT_F64, AT(outer_lr), NULL,
+     0, 100},
+    {"outer_momentum", "0.9", "of the outer optimiser", TT_OPT_F64,
+     AT(outer_momentum), NULL, 0, 1},
+    {0},
+};
+
+static tt_status check(const void *params, int64_t replicas)
+{
+    const tt_average_params *p = params;
+    (void)replicas;
+    if (p->every == 0 && p->outer != TT_OUTER_NONE)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.outer with exchange.every=0: the outer "
+                       "optimiser would never run; exchange.every=8 would do");
+    if (p->every > 0 && p->parts > p->every)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.parts=%lld with exchange.every=%lld: parts "
+                       "take turns, so that there are as many steps at least; "
+                       "exchange.parts=%lld would do",
+                       (long long)p->parts, (long long)p->every,
+                       (long long)p->every);
+    return TT_OK;
+}
+
+static int parts(const void *params)
+{
+    return (int)((const tt_average_params *)params)->parts;
+}
+
+static int variants(const void *params, int64_t replicas)
+{
+    (void)replicas;
+    return parts(params);
+}
+
+// Part i comes i / parts of the way from one average of part 0 to the next.
+static bool is_due(const void *params, int64_t replicas, int64_t step,
+                   int variant)
+{
+    const tt_average_params *p = params;
+    (void)replicas;
+    if (step <= p->dense)
+        return true;
+    return p->every > 0 &&
+           (step + variant * (p->every / p->parts)) % p->every == 0;
+}
+
+static int states(const void *params, const tt_policy_state **state_out)
+{
+    static const tt_policy_state momentum[] = {
+        {.name = "momentum", .is_common = true}};
+    const tt_average_params *p = params;
+    *state_out = momentum;
+    return p->outer == TT_OUTER_NONE ? 0 : 1;
+}
+
+static bool keeps_model(const void *params)
+{
+    return ((const tt_average_params *)params)->outer != TT_OUTER_NONE;
+}
+
+// A code is of what has changed since the last average, which all have.
+static tt_status send(tt_builder *b, tt_agreement *a)
+{
+    a->sent = a->is_coded ? tt_policy_add(b, a->x, -1, a->model) : a->x;
+    return b->status;
+}
+
+static tt_status take(tt_builder *b, tt_agreement *a)
+{
+    const tt_average_params *p = a->params;
+    const tt_val mean =
+        a->is_coded ? tt_add(b, a->model, a->got[0]) : a->got[0];
+    a->x_out = mean;
+    if (a->is_coded)
+        a->model_out = mean;
+    if (p->outer == TT_OUTER_NONE)
+        return b->status;
+    const double mu = p->outer_momentum;
+    const tt_val moved = tt_policy_add(b, mean, -1, a->model);
+    const tt_val m = tt_policy_add(b, moved, mu, a->state[0]);
+    const tt_val way =
+        p->outer == TT_OUTER_NESTEROV ? tt_policy_add(b, moved, mu, m) : m;
+    a->state_out[0] = m;
+    a->model_out = tt_policy_add(b, a->model, p->outer_lr, way);
+    a->x_out = a->model_out;
+    return b->status;
+}
+
+static double rate(const void *params, int64_t replicas, int variant)
+{
+    (void)params;
+    (void)replicas;
+    (void)variant;
+    return 0;
+}
+
+static const char *const samples[] = {
+    "every=2",
+    "every=2 outer=momentum outer_lr=0.9 outer_momentum=0.5",
+    "every=2 outer=nesterov outer_lr=0.7",
+    "every=4 parts=2 dense=1",
+    "every=0",
+    NULL,
+};
+
+const tt_policy_def tt_policy_average = {
+    .name = "average",
+    .doc = "Replicas train by themselves and take the mean of their weights "
+           "every few steps.",
+    .paper = "McDonald 2010, Stich 2019; BMUF Chen 2016, SlowMo Wang 2020, "
+             "DiLoCo Douillard 2023; post-local Lin 2020",
+    .kind = TT_POLICY_STATIC,
+    .options = options,
+    .params_bytes = sizeof(tt_average_params),
+    .check = check,
+    .variants = variants,
+    .is_due = is_due,
+    .parts = parts,
+    .states = states,
+    .keeps_model = keeps_model,
+    .send = send,
+    .take = take,
+    .rate = rate,
+    .samples = samples,
+};

@@ -1,0 +1,22 @@
+// average - the options of averaging, as a struct.
+
+#ifndef TT_POLICY_AVERAGE_H
+#define TT_POLICY_AVERAGE_H
+
+#include <stdint.h>
+
+typedef enum tt_outer {
+    TT_OUTER_NONE,
+    TT_OUTER_MOMENTUM,
+    TT_OUTER_NESTEROV,
+} tt_outer;
+
+typedef struct tt_average_params {
+    int64_t every; // steps between two averages; 0: never, but the model is one
+    int64_t dense; // first steps after each of which there is one
+    int64_t parts; // of the weights, averaged in turns
+    int outer;     // tt_outer
+    double outer_lr, outer_momentum;
+} tt_average_params;
+
+#endif

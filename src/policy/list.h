@@ -1,0 +1,7 @@
+// list - every policy. Expanded by policy.c.
+
+TT_POLICY(allreduce)
+TT_POLICY(average)
+TT_POLICY(elastic)
+TT_POLICY(gossip)
+TT_POLICY(ps)

@@ -1,0 +1,116 @@
+// policy - how replicas of a model come to agree: what each does with the others' work,
+// with whom it speaks, and how often.
+//
+// A policy is a def: a name, options (exchange.*, which exist only if it is the one that
+// is used), what is true of it, and functions. Three kinds:
+//
+//   sum       gradients are added in every step, so weights are equal everywhere
+//   static    replicas have weights of their own. Who speaks with whom, and after which
+//             step, is known beforehand: nodes of the graph
+//   dynamic   it depends on who is ready: messages, and a place that keeps the weights
+//
+// A static policy takes every weight through an agreement, which runs after some steps:
+//
+//   replica i   x -> send -> sent \                 / got -> take -> new x
+//                                  +- mean, or the -+
+//   replica j   x -> send -> sent /   neighbours'   \ got -> take -> new x
+//
+// Agreements may come in variants (another neighbour in each, another part of the
+// weights); `is_due` says which run after a step. Beside the replicas' weights there is
+// the model's: what is evaluated, sampled and saved. Some policies keep it up to date in
+// agreements (a centre, an anchor), for the others it is the mean of the replicas.
+//
+// The folder policy: policies as the user sees them. Who carries them out is not known
+// here; nothing here touches a number.
+
+#ifndef TT_POLICY_POLICY_H
+#define TT_POLICY_POLICY_H
+
+#include "graph/build.h"
+
+enum { TT_POLICY_STATES = 2, TT_POLICY_GOT = 16, TT_POLICY_VARIANTS = 64 };
+
+typedef enum tt_policy_kind {
+    TT_POLICY_SUM,
+    TT_POLICY_STATIC,
+    TT_POLICY_DYNAMIC,
+} tt_policy_kind;
+
+// A state that a policy keeps for each weight, in the weight's shape.
+typedef struct tt_policy_state {
+    const char *name; // "momentum"
+    bool is_common;   // the same in all replicas
+    bool from_model;  // starts as the model's weight; else with zeros
+} tt_policy_state;
+
+// One weight on its way through an agreement. `x`, `sent` and what comes of neighbours
+// are the replica's own; the model and the mean are the same in all replicas.
+typedef struct tt_agreement {
+    const void *params;
+    int64_t replicas;
+    int variant;
+    bool
+        is_coded; // what is sent loses something: it must be a change of the model
+    tt_val x, model;
+    tt_val state[TT_POLICY_STATES];
+    tt_val sent; // set by send
+    tt_val got
+        [TT_POLICY_GOT]; // the mean of what all sent, or what neighbours sent
+    // Set by take; TT_NONE: it stays as it is.
+    tt_val x_out, model_out;
+    tt_val state_out[TT_POLICY_STATES];
+} tt_agreement;
+
+typedef struct tt_policy_def {
+    const char *name, *doc;
+    const char *paper; // who described it; NULL: nobody in particular
+    tt_policy_kind kind;
+    const tt_opt *options; // exchange.*; NULL: none
+    int64_t params_bytes;
+    // Refuses options that have no meaning for so many replicas; NULL: all have one.
+    tt_status (*check)(const void *params, int64_t replicas);
+
+    // Of static policies.
+    // How many variants there are; NULL: one.
+    int (*variants)(const void *params, int64_t replicas);
+    // Whether a variant runs after step `step` (from 1 on).
+    bool (*is_due)(const void *params, int64_t replicas, int64_t step,
+                   int variant);
+    // Parts of the weights, of which variant i agrees about part i; NULL: one part, about
+    // which all variants do.
+    int (*parts)(const void *params);
+    // From whom a replica gets something: replica r from r - by[0], r - by[1], ... (modulo
+    // their number); how many there are. NULL, or 0: the mean over all.
+    int (*neighbours)(const void *params, int64_t replicas, int variant,
+                      int64_t by[TT_POLICY_GOT]);
+    // The states that it keeps, and how many.
+    int (*states)(const void *params, const tt_policy_state **state_out);
+    // Whether agreements keep the model; NULL: no, it is the mean of the replicas.
+    bool (*keeps_model)(const void *params);
+    tt_status (*send)(tt_builder *b, tt_agreement *a); // NULL: x is sent
+    tt_status (*take)(tt_builder *b, tt_agreement *a);
+    // Without training: by what the distance of the replicas from their mean is
+    // multiplied at most, by an agreement.
+    double (*rate)(const void *params, int64_t replicas, int variant);
+    // Texts of options that the law `policy` and the tests try; NULL ends the list.
+    const char *const *samples;
+} tt_policy_def;
+
+// The first is the usual one.
+const tt_policy_def *const *tt_policy_all(int *n);
+const tt_policy_def *tt_policy_find(const char *name); // or NULL
+
+// The functions of a def, or what holds without them.
+int tt_policy_variants(const tt_policy_def *def, const void *params,
+                       int64_t replicas);
+int tt_policy_neighbours(const tt_policy_def *def, const void *params,
+                         int64_t replicas, int variant,
+                         int64_t by[TT_POLICY_GOT]);
+int tt_policy_states(const tt_policy_def *def, const void *params,
+                     const tt_policy_state **state_out);
+bool tt_policy_keeps_model(const tt_policy_def *def, const void *params);
+
+// a + factor b, for weights.
+tt_val tt_policy_add(tt_builder *b, tt_val x, double factor, tt_val y);
+
+#endif

@@ -1,0 +1,199 @@
+// report_pareto - memory against speed: a point for each system. Those that no other
+// beats in both are joined by a line; all others pay for something else, or for
+// nothing.
+
+#include "store/report/report_parts.h"
+#include "store/report/report_systems.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum {
+    WIDTH = 1000,
+    HEIGHT = 380,
+    LEFT = 70,
+    RIGHT = 140,
+    TOP = 16,
+    FOOT = 46
+};
+
+typedef struct plane {
+    const tt_compared *of;
+    tt_scale x, y; // bytes; samples per second
+    tt_str *out;
+} plane;
+
+static bool is_there(const tt_compared_system *s)
+{
+    return s->refusal == NULL && s->memory > 0 && s->step.mid > 0;
+}
+
+static double speed(const tt_compared_system *s)
+{
+    return s->units / s->step.mid;
+}
+
+static bool is_best(const tt_compared *c, int i)
+{
+    const tt_compared_system *a = &c->system[i];
+    for (int k = 0; k < c->n; k++) {
+        const tt_compared_system *b = &c->system[k];
+        if (k != i && is_there(b) && b->memory <= a->memory &&
+            speed(b) >= speed(a) &&
+            (b->memory < a->memory || speed(b) > speed(a) || k < i))
+            return false;
+    }
+    return true;
+}
+
+static double left(const plane *p, double bytes)
+{
+    return LEFT + tt__scale_place(&p->x, bytes) * (WIDTH - LEFT - RIGHT);
+}
+
+static double top(const plane *p, double rate)
+{
+    return TOP + (1 - tt__scale_place(&p->y, rate)) * (HEIGHT - TOP - FOOT);
+}
+
+static int measure(plane *p)
+{
+    double memory = 0, rate = 0;
+    int n = 0;
+    for (int i = 0; i < p->of->n; i++) {
+        const tt_compared_system *s = &p->of->system[i];
+        if (!is_there(s))
+            continue;
+        memory = fmax(memory, s->memory);
+        rate = fmax(rate, speed(s));
+        n++;
+    }
+    p->x = (tt_scale){.low = 0, .high = memory * 1.08};
+    p->y = (tt_scale){.low = 0, .high = rate * 1.08};
+    return n;
+}
+
+static void add_axes(const plane *p)
+{
+    double tick[TT_TICKS_MAX];
+    const int bottom = HEIGHT - FOOT;
+    int n = tt__scale_ticks(&p->x, 6, tick);
+    for (int i = 0; i < n; i++) {
+        tt_str_addf(p->out,
+                    "<line class=\"faint\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" "
+                    "y2=\"%d\"/><text class=\"p-s\" x=\"%.1f\" y=\"%d\" "
+                    "text-anchor=\"middle\">",
+                    left(p, tick[i]), TOP, left(p, tick[i]), bottom,
+                    left(p, tick[i]), bottom + 17);
+        tt__systems_bytes(p->out, tick[i]);
+        tt_str_add(p->out, "</text>");
+    }
+    n = tt__scale_ticks(&p->y, 5, tick);
+    for (int i = 0; i < n; i++) {
+        tt_str_addf(p->out,
+                    "<line class=\"faint\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" "
+                    "y2=\"%.1f\"/><text class=\"p-s\" x=\"%d\" y=\"%.1f\" "
+                    "text-anchor=\"end\">",
+                    LEFT, top(p, tick[i]), WIDTH - RIGHT, top(p, tick[i]),
+                    LEFT - 8, top(p, tick[i]) + 4);
+        tt__number_add(p->out, tick[i], false);
+        tt_str_add(p->out, "</text>");
+    }
+    tt_str_addf(p->out,
+                "<text class=\"p-s\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">"
+                "memory of a rank</text>\n",
+                (WIDTH + LEFT - RIGHT) / 2, HEIGHT - 8);
+}
+
+// The next one along the front, by memory; -1: there is none.
+static int next_best(const tt_compared *c, double after)
+{
+    int best = -1;
+    for (int i = 0; i < c->n; i++)
+        if (is_there(&c->system[i]) && is_best(c, i) &&
+            c->system[i].memory > after &&
+            (best < 0 || c->system[i].memory < c->system[best].memory))
+            best = i;
+    return best;
+}
+
+static void add_front(const plane *p)
+{
+    double after = -1;
+    const char *letter = "M";
+    tt_str_add(p->out, "<path class=\"ink dash\" d=\"");
+    for (int i; (i = next_best(p->of, after)) >= 0; letter = "L") {
+        const tt_compared_system *s = &p->of->system[i];
+        tt_str_addf(p->out, "%s%.1f %.1f", letter, left(p, s->memory),
+                    top(p, speed(s)));
+        after = s->memory;
+    }
+    tt_str_add(p->out, "\"/>\n");
+}
+
+// How many earlier labels are where this one would be: it goes below them.
+static int shift(const plane *p, int i)
+{
+    const tt_compared_system *a = &p->of->system[i];
+    int n = 0;
+    for (int k = 0; k < i; k++) {
+        const tt_compared_system *b = &p->of->system[k];
+        if (is_there(b) && fabs(left(p, b->memory) - left(p, a->memory)) < 90 &&
+            fabs(top(p, speed(b)) - top(p, speed(a))) < 12)
+            n++;
+    }
+    return n;
+}
+
+static void add_point(const plane *p, int i)
+{
+    const tt_compared_system *s = &p->of->system[i];
+    const double x = left(p, s->memory), y = top(p, speed(s));
+    tt_str_addf(
+        p->out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>",
+        tt__systems_color(i, NULL), x, y, is_best(p->of, i) ? "7" : "5");
+    tt__html_add(p->out, s->name);
+    tt_str_add(p->out, ": ");
+    tt__systems_bytes(p->out, s->memory);
+    tt_str_add(p->out, ", ");
+    tt__number_add(p->out, speed(s), false);
+    tt_str_addf(p->out, " %s/s</title></circle><text x=\"%.1f\" y=\"%.1f\">",
+                p->of->unit != NULL ? p->of->unit : "samples", x + 10,
+                y + 4 + 12 * shift(p, i));
+    tt__html_add(p->out, s->name);
+    tt_str_add(p->out, "</text>\n");
+}
+
+// The picture in words.
+static void add_words(const plane *p)
+{
+    const char *between = "systems that no other beats in memory and speed: ";
+    double after = -1;
+    for (int i; (i = next_best(p->of, after)) >= 0; between = ", ") {
+        tt_str_add(p->out, between);
+        tt__html_add(p->out, p->of->system[i].name);
+        after = p->of->system[i].memory;
+    }
+}
+
+void tt__systems_pareto(const tt_compared *compared, tt_str *out)
+{
+    plane p = {.of = compared, .out = out};
+    if (measure(&p) < 2)
+        return;
+    tt_str_addf(out,
+                "<section><h2>Memory against speed <small>%s per second; the "
+                "line joins those that no other beats in both</small></h2>\n"
+                "<div class=\"rows\" tabindex=\"0\"><svg class=\"step\" "
+                "viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                compared->unit != NULL ? compared->unit : "samples", WIDTH,
+                HEIGHT);
+    add_words(&p);
+    tt_str_add(out, "\">\n");
+    add_axes(&p);
+    add_front(&p);
+    for (int i = 0; i < compared->n; i++)
+        if (is_there(&compared->system[i]))
+            add_point(&p, i);
+    tt_str_add(out, "</svg></div></section>\n");
+}

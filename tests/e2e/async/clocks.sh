@@ -1,0 +1,99 @@
+# Workers at their own pace, by the seeded clock: one hash on 1, 2 and 4 ranks for every
+# clock and every rule about staleness; identities between clocks; a run that is stopped and
+# goes on elsewhere ends in the same bits; a server with bsp is the all-reduce.
+# deadline: 300
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 ranks=$2
+    shift 2
+    "$TUTTI" train model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=16 optim.lr=0.05 \
+        optim=momentum run="$run" train.steps=4 checkpoint.every=2 threads=1 log.every=2 \
+        exchange.replicas=8 -n "$ranks" "$@" >"$folder/out" 2>&1
+}
+
+# What is left of a run: states, and metrics but for times.
+sums() {
+    cat "$folder/$1"/checkpoints/step-00000004/*.safetensors "$folder/$1/checkpoints/step-00000004/exchange.bin" |
+        cksum
+    sed -n 's/.*"\(train\|val\)\/loss":\([^,}]*\).*/\1 \2/p' "$folder/$1/metrics.jsonl"
+}
+
+# same SETTINGS... - on 1 and 4 ranks, sharded; and stopped after 2 steps on 2 ranks.
+same() {
+    rm -rf "$folder/one" "$folder/many" "$folder/parts"
+    train one 1 exchange.policy=ps "$@" || die "$*: $(cat "$folder/out")"
+    train many 4 exchange.policy=ps exchange.server=sharded "$@" || die "$*: $(cat "$folder/out")"
+    [ "$(sums one)" = "$(sums many)" ] || die "$*: 4 ranks end in other bits than 1"
+    train parts 2 exchange.policy=ps "$@" train.stop=2 || die "$*: $(cat "$folder/out")"
+    train parts 1 exchange.policy=ps "$@" || die "$*: $(cat "$folder/out")"
+    [ "$(sums one)" = "$(sums parts)" ] || die "$*: stopped on 2 ranks, on 1 it ends in other bits"
+}
+
+clocks=$("$TUTTI" list policies ps | sed -n 's/.*clock.*\(async|[a-z|]*\).*/\1/p' | tr '|' ' ')
+[ -n "$clocks" ] || clocks="async bsp ssp softsync backup quorum delay value"
+for clock in $clocks; do
+    same exchange.clock="$clock"
+    sums one >"$folder/sum.$clock"
+done
+for rule in lr compensate momentum reject predict; do
+    same exchange.staleness=$rule exchange.reject=3
+    cmp -s "$folder/sum.async" - <<END && die "staleness=$rule changes nothing"
+$(sums one)
+END
+done
+same exchange.clock=softsync exchange.bound=5 exchange.gather=trimmed exchange.pause=0.2
+same exchange.clock=ssp exchange.local_steps=2 exchange.proximal=0.1
+
+# is CLOCK SETTINGS... - the same states as that clock.
+states() {
+    cat "$folder/$1"/checkpoints/step-00000004/*.safetensors | cksum
+}
+train bsp 1 exchange.policy=ps exchange.clock=bsp || die "bsp: $(cat "$folder/out")"
+train async 1 exchange.policy=ps || die "async: $(cat "$folder/out")"
+is() {
+    other=$1
+    shift
+    rm -rf "$folder/is"
+    train is 1 exchange.policy=ps "$@" || die "$*: $(cat "$folder/out")"
+    [ "$(states is)" = "$(states "$other")" ] || die "$* is not $other"
+}
+is bsp exchange.clock=ssp exchange.bound=0
+is bsp exchange.clock=softsync exchange.bound=8
+is async exchange.clock=ssp exchange.bound=1e9
+
+# A server with bsp against the all-reduce, in 64 bits.
+train ps 2 exchange.policy=ps exchange.clock=bsp exchange.server=sharded precision=fp64 optim.clip=0.1 ||
+    die "fp64: $(cat "$folder/out")"
+train sum 2 precision=fp64 optim.clip=0.1 || die "fp64: $(cat "$folder/out")"
+for run in ps sum; do
+    sed -n 's/.*"val\/loss":\([^,}]*\).*/\1/p' "$folder/$run/metrics.jsonl"
+done | awk 'NR == 1 { a = $1 } NR == 2 { d = a - $1; exit !(d * d <= 1e-18 * a * a) } END { exit NR != 2 }' ||
+    die "bsp and allreduce differ in 64 bits"
+
+# What has no meaning is refused in a sentence.
+refused() {
+    pattern=$1
+    shift
+    train no 2 exchange.policy=ps "$@" && die "$*: not refused"
+    grep -q "$pattern" "$folder/out" || die "$*: $(cat "$folder/out")"
+}
+refused 'no gradient is old' exchange.clock=bsp exchange.staleness=lr
+refused 'optim=momentum, not adamw' exchange.staleness=momentum optim=adamw
+refused 'cannot be shared by 2 ranks' exchange.replicas=7 batch=14
+refused 'batch=16 would do' exchange.replicas=8 batch=12
+refused 'exchange.codec=none' exchange.codec=topk
+refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
+refused 'exchange.clock=bsp would do' exchange.gather=median
+
+"$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps -n 2 >"$folder/out" 2>&1 && die "verify: not refused"
+grep -q 'compare model.safetensors' "$folder/out" || die "verify: $(cat "$folder/out")"

@@ -1,0 +1,58 @@
+# Workers by the wall clock: the order of deliveries is recorded, and a run that follows the
+# record on any number of ranks ends in the same bits; also after it was stopped. Rounds: 2
+# in `make test`, 20 with ROUNDS=20.
+# deadline: 600
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 ranks=$2
+    shift 2
+    "$TUTTI" train model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=16 optim.lr=0.05 \
+        optim=momentum run="$run" train.steps=8 checkpoint.every=4 threads=1 log.every=4 \
+        exchange.policy=ps exchange.replicas=4 -n "$ranks" "$@" >"$folder/out" 2>&1
+}
+
+sums() {
+    cat "$folder/$1"/checkpoints/step-00000008/*.safetensors | cksum
+    sed -n 's/.*"\(train\|val\)\/loss":\([^,}]*\).*/\1 \2/p' "$folder/$1/metrics.jsonl"
+}
+
+round=0
+while [ $round -lt "${ROUNDS:-2}" ]; do
+    round=$((round + 1))
+    case $((round % 4)) in
+    0) set -- exchange.clock=ssp exchange.bound=1 ;;
+    1) set -- exchange.clock=async exchange.staleness=compensate ;;
+    2) set -- exchange.clock=quorum exchange.bound=2 ;;
+    *) set -- exchange.clock=backup exchange.staleness=predict ;;
+    esac
+    rm -rf "$folder/wall" "$folder/again" "$folder/parts"
+    train wall 4 exchange.schedule=wall "$@" || die "wall $*: $(cat "$folder/out")"
+    list=$folder/wall/schedule.txt
+    [ "$(wc -l <"$list")" = 32 ] || die "the record has not 32 deliveries: $(cat "$list")"
+    train again $((round % 2 + 1)) exchange.schedule="$list" "$@" || die "again $*: $(cat "$folder/out")"
+    [ "$(sums wall)" = "$(sums again)" ] || die "$*: the record ends in other bits"
+done
+train parts 2 exchange.schedule="$list" "$@" train.stop=4 || die "parts: $(cat "$folder/out")"
+train parts 4 exchange.schedule="$list" "$@" || die "parts: $(cat "$folder/out")"
+[ "$(sums wall)" = "$(sums parts)" ] || die "$*: stopped, the record ends in other bits"
+
+# A run by the wall clock goes on, and its record is of all of it.
+train two 4 exchange.schedule=wall train.stop=4 || die "two: $(cat "$folder/out")"
+train two 4 exchange.schedule=wall || die "two: $(cat "$folder/out")"
+train three 1 exchange.schedule="$folder/two/schedule.txt" || die "three: $(cat "$folder/out")"
+[ "$(sums two)" = "$(sums three)" ] || die "a run that went on has another record"
+
+train short 1 exchange.schedule="$folder/two/schedule.txt" train.steps=9 && die "too short, and not refused"
+grep -q 'ends after 32 deliveries' "$folder/out" || die "not said: $(cat "$folder/out")"
+train no 2 exchange.schedule=wall exchange.server=sharded && die "wall with shards: not refused"
+grep -q 'exchange.server=single would do' "$folder/out" || die "not said: $(cat "$folder/out")"

@@ -1,0 +1,95 @@
+# Comparisons: the table, JSON, CSV and the page; what cannot run has its sentence; ends;
+# what is finished is not run again; Ctrl-C stops and the same command goes on.
+# deadline: 300
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+command -v python3 >/dev/null || {
+    echo "python3 is not installed"
+    exit 77
+}
+
+compare() {
+    "$TUTTI" compare examples/mlp-tiny.yaml threads=1 run="$folder/c" "$@" \
+        >"$folder/out" 2>"$folder/err"
+}
+
+compare ddp megatron-intra nosuch vdnn --repeat 2 -n 2 train.steps=12 --json \
+    --csv "$folder/c.csv" || die "compare: $(cat "$folder/err")"
+python3 - "$folder" <<'TEXT' || die 'the JSON, CSV or page is wrong'
+import csv, json, re, sys
+folder = sys.argv[1]
+r = json.load(open(folder + "/out"))
+assert r["ranks"] == 2 and r["rounds"] == 2
+ddp, intra, nosuch, vdnn = r["systems"]
+for s in ddp, intra:
+    assert 0 < s["step_seconds"]["low"] <= s["step_seconds"]["median"]
+    assert s["bytes"] > 0 and s["memory_bytes"] > 0 and len(s["curve"]) == 13
+# The same numbers: both are exact. Weights that are cut need less memory.
+for a, b in zip(ddp["curve"], intra["curve"], strict=True):
+    assert a[0] == b[0] and abs(a[2] - b[2]) < 1e-4, (a, b)
+assert intra["memory_bytes"] < ddp["memory_bytes"]
+assert nosuch["refusal"] == 'unknown system "nosuch"; `tutti list systems` names all'
+assert "device=cpu" in vdnn["refusal"]
+rows = list(csv.DictReader(open(folder + "/c.csv")))
+assert [x["system"] for x in rows] == ["ddp", "megatron-intra", "nosuch", "vdnn"]
+assert float(rows[0]["bytes"]) == ddp["bytes"] and rows[3]["refusal"] == vdnn["refusal"]
+page = open(r["page"]).read()
+assert not re.search(r"https?://|src=|@import|url\(", page), "a request leaves it"
+for text in ("Loss against bytes sent", "Memory against speed", "One step of each",
+             "rank 1", "What they are", "--csv", "megatron-intra", "unknown system"):
+    assert text in page, text
+assert page.count("role=\"img\"") >= 5 and page.count("aria-label") >= 5
+TEXT
+
+# What is finished is not run again; a system may be added.
+compare ddp megatron-intra zero-1 --repeat 2 -n 2 train.steps=12 --no-timeline ||
+    die "again: $(cat "$folder/err")"
+grep -q 'ddp-2: is there already' "$folder/err" || die 'ran again'
+grep -q 'zero-1-1: done' "$folder/err" || die 'did not run'
+grep -q '^zero-1 ' "$folder/out" || die "no row: $(cat "$folder/out")"
+
+# Other settings are another comparison.
+compare ddp -n 2 train.steps=13 && die 'other settings are taken'
+grep -q 'other settings; run=FOLDER' "$folder/err" || die "$(cat "$folder/err")"
+compare ddp -n 2 train.steps=13 --repeat 1 --fresh --no-timeline ||
+    die "--fresh: $(cat "$folder/err")"
+[ -d "$folder/c.1" ] || die 'the old one is gone'
+
+# Bad words: one sentence.
+for words in '-n2 --link 1furlong' '-n2 --until forever' '-n2 --repeat 0' \
+    '--repeat 1' '-n2 system=ddp'; do
+    # shellcheck disable=SC2086
+    compare ddp $words && die "$words is taken"
+    [ "$(wc -l <"$folder/err")" -eq 1 ] || die "$words: $(cat "$folder/err")"
+done
+compare nosuch -n 2 run="$folder/none" && die 'nothing ran and all is well'
+grep -q '^nosuch did not run: unknown system' "$folder/out" || die 'no sentence'
+
+# A loss ends a run, on slow links.
+compare ddp dgc -n 2 run="$folder/until" --until loss=2.2 --repeat 1 --no-timeline \
+    --link 1gbit --latency 20us train.steps=4000 --json || die "$(cat "$folder/err")"
+python3 - "$folder/out" <<'TEXT' || die '--until loss'
+import json, sys
+for s in json.load(open(sys.argv[1]))["systems"]:
+    assert s["curve"][-1][0] < 4000 and s["seconds_to_loss"]["median"] > 0, s
+TEXT
+
+# A signal, then the same command.
+set -- ddp zero-1 -n 2 run="$folder/stop" --until time=2 --repeat 1 --no-timeline
+"$TUTTI" compare examples/mlp-tiny.yaml threads=1 "$@" >"$folder/out" 2>"$folder/err" &
+sleep 1
+kill -TERM "$!"
+status=0
+wait "$!" || status=$?
+[ "$status" -eq 3 ] || die "stopped with $status: $(cat "$folder/err")"
+[ ! -e "$folder/stop/ddp-1.json" ] || die 'it counts as finished'
+compare "$@" || die "going on: $(cat "$folder/err")"
+grep -q '^zero-1 ' "$folder/out" || die 'it did not go on'

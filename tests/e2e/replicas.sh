@@ -1,0 +1,56 @@
+# Replicas with weights of their own: a run that stops on 4 ranks goes on on 2 with the bits
+# of one that did not stop, for every policy; the model is what is evaluated; other replicas
+# start from it, in a fork.
+# deadline: 600
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 ranks=$2
+    shift 2
+    "$TUTTI" train examples/gpt-tiny.yaml run="$run" train.steps=8 \
+        checkpoint.every=4 threads=1 -n "$ranks" "$@" >"$folder/out" 2>&1
+}
+
+sums() {
+    (cd "$folder/$1/checkpoints/step-00000008" && cksum model.safetensors optim.safetensors)
+}
+
+while read -r name settings; do
+    # shellcheck disable=SC2086 # several settings
+    set -- exact=true exchange.replicas=4 $settings
+    train "$name-4" 4 "$@" || die "$name: $(cat "$folder/out")"
+    train "$name-42" 4 "$@" train.stop=3 || die "$name: $(cat "$folder/out")"
+    train "$name-42" 2 "$@" || die "$name: $(cat "$folder/out")"
+    [ "$(sums "$name-4")" = "$(sums "$name-42")" ] ||
+        die "$name: 4 ranks, then 2, end in other bits"
+done <<END
+average exchange.policy=average exchange.every=2
+outer exchange.policy=average exchange.every=2 exchange.outer=nesterov
+parts exchange.policy=average exchange.every=4 exchange.parts=2
+elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
+gossip exchange.policy=gossip
+turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true
+END
+
+# What replicas have is kept by replica, beside the model.
+"$TUTTI" inspect "$folder/average-4/checkpoints/step-00000008/optim.safetensors" >"$folder/out"
+grep -q 'h.0.attn.c_attn.weight.replica *F32 *.4, 64, 192' "$folder/out" ||
+    die "no weight by replica: $(cat "$folder/out")"
+grep -q '"consensus"' "$folder/average-4/metrics.jsonl" || die "no consensus in the metrics"
+
+# Another policy is another run; a fork with other replicas starts from the model.
+train average-4 4 exact=true exchange.replicas=4 exchange.policy=average exchange.every=4 \
+    train.steps=12 && die "went on with another number of steps between averages"
+grep -q 'exchange.every' "$folder/out" || die "not said: $(cat "$folder/out")"
+train average-4 2 --fork exchange.policy=average exchange.replicas=2 train.steps=10 ||
+    die "fork: $(cat "$folder/out")"
+grep -q 'the replicas start from the model' "$folder/out" || die "fork: $(cat "$folder/out")"
