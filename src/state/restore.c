@@ -130,7 +130,9 @@ static tt_status find_lack(const tt_tensors *all,
 {
     static const char suffix[] = ".replica";
     int32_t lacks = 0;
-    for (int64_t i = 0; i < all->n && tt_tensors_are_first(all); i++) {
+    const int64_t n_here =
+        from != NULL && tt_tensors_are_first(all) ? all->n : 0;
+    for (int64_t i = 0; i < n_here; i++) {
         const char *name = all->v[i].name;
         const size_t n = strlen(name), end = sizeof suffix - 1;
         lacks |=

@@ -384,7 +384,7 @@ static void close_trainer(tt_trainer *t)
     tt_checkpoints_close(t->store);
     tt_run_close(t->run);
     tt_loader_close(t->loader);
-    for (int32_t i = 0; i < t->n_lanes; i++)
+    for (int32_t i = 0; t->lane != NULL && i < t->n_lanes; i++)
         tt_loader_close(t->lane[i]);
     tt_generator_close(t->generator);
     tt_evaluator_close(t->evaluator);
