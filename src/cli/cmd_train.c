@@ -26,6 +26,7 @@
 #include "train/folders.h"
 #include "train/loop.h"
 #include "train/ranks.h"
+#include "train/workers_text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -58,6 +59,11 @@ static void print_json(const tt_run_end *end)
         tt_json_bool(&json, "paced", end->is_paced);
     if (end->ranks != NULL)
         tt_ranks_report_print_json(end->ranks, &json);
+    if (end->workers != NULL) {
+        tt_json_open(&json, "workers", '{');
+        tt_workers_print_json(end->workers, false, &json);
+        tt_json_close(&json, '}');
+    }
     tt_json_close(&json, '}');
     tt_str_add(&text, "\n");
     (void)tt_cli_print(&text);

@@ -27,10 +27,11 @@ static double seconds_of(const tt_drawn *d, int32_t worker)
 static void begin_at(tt_drawn *d, int32_t worker, double t)
 {
     tt_drawn_worker *w = &d->worker[worker];
-    const double seconds = seconds_of(d, worker);
-    w->computed += seconds;
-    w->moved += 2 * d->rules.delay;
-    w->due = t + seconds + 2 * d->rules.delay;
+    w->turn = (tt_turn){.worker = worker,
+                        .began = t,
+                        .moved = 2 * d->rules.delay,
+                        .computed = seconds_of(d, worker)};
+    w->due = t + w->turn.computed + w->turn.moved;
 }
 
 tt_status tt_drawn_init(tt_drawn *drawn, const tt_drawn_rules *rules,
@@ -42,6 +43,7 @@ tt_status tt_drawn_init(tt_drawn *drawn, const tt_drawn_rules *rules,
     if (drawn->worker == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d workers",
                        rules->workers);
+    TT_TRY(tt_diary_init(&drawn->diary, rules->workers, arena));
     for (int32_t i = 0; i < rules->workers; i++) {
         tt_drawn_worker *w = &drawn->worker[i];
         const double part = 2 * draw(drawn, i, 0, 2) - 1;
@@ -50,6 +52,16 @@ tt_status tt_drawn_init(tt_drawn *drawn, const tt_drawn_rules *rules,
         begin_at(drawn, i, 0);
     }
     return TT_OK;
+}
+
+static void arrive(tt_drawn *d, int32_t worker, double now)
+{
+    tt_drawn_worker *w = &d->worker[worker];
+    d->now = now;
+    w->since = now;
+    w->due = HUGE_VAL;
+    w->longest = fmax(w->longest, w->turn.computed);
+    tt_diary_turn(&d->diary, &w->turn);
 }
 
 int32_t tt_drawn_next(tt_drawn *drawn)
@@ -61,27 +73,56 @@ int32_t tt_drawn_next(tt_drawn *drawn)
             next = i;
     if (next < 0)
         return next;
-    drawn->now = drawn->worker[next].due;
-    drawn->worker[next].since = drawn->now;
-    drawn->worker[next].due = HUGE_VAL;
+    arrive(drawn, next, drawn->worker[next].due);
     return next;
+}
+
+void tt_drawn_arrived(tt_drawn *drawn, int32_t worker, double now,
+                      double waited, double computed)
+{
+    tt_turn *t = &drawn->worker[worker].turn;
+    const double all = fmax(0, now - t->began);
+    t->computed = fmin(fmax(0, computed), all);
+    t->waited = fmin(fmax(0, waited), all - t->computed);
+    t->moved = all - t->computed - t->waited;
+    arrive(drawn, worker, now);
 }
 
 void tt_drawn_begin(tt_drawn *drawn, int32_t worker)
 {
     tt_drawn_worker *w = &drawn->worker[worker];
-    w->held += drawn->now - w->since;
+    tt_diary_add(&drawn->diary, worker, TT_CAUSE_HELD, w->since, drawn->now);
     w->number++;
     begin_at(drawn, worker, drawn->now);
 }
 
+tt_status tt_drawn_diary(const tt_drawn *drawn, tt_arena *arena, tt_diary *out)
+{
+    const int32_t n = drawn->rules.workers;
+    double *all =
+        tt_arena_alloc(arena, tt_diary_count(n) * (int64_t)sizeof *all);
+    if (all == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d workers", n);
+    TT_TRY(tt_diary_init(out, n, arena));
+    tt_diary_save(&drawn->diary, all);
+    tt_diary_load(out, all);
+    for (int32_t i = 0; i < n; i++) {
+        const tt_drawn_worker *w = &drawn->worker[i];
+        const bool waits = !isfinite(w->due);
+        tt_diary_add(out, i, waits ? TT_CAUSE_HELD : TT_CAUSE_COMPUTING,
+                     waits ? w->since : w->turn.began, drawn->now);
+    }
+    return TT_OK;
+}
+
 // ---- as numbers ----------------------------------------------------------
 
-enum { OF_WORKER = 6 };
+enum { OF_WORKER = 5 };
 
 int64_t tt_drawn_count(const tt_drawn_rules *rules)
 {
-    return 1 + (int64_t)rules->workers * OF_WORKER;
+    return 1 + (int64_t)rules->workers * OF_WORKER +
+           tt_diary_count(rules->workers);
 }
 
 void tt_drawn_save(const tt_drawn *drawn, double *numbers)
@@ -93,10 +134,10 @@ void tt_drawn_save(const tt_drawn *drawn, double *numbers)
         *p++ = isfinite(w->due) ? w->due : -1;
         *p++ = w->since;
         *p++ = (double)w->number;
-        *p++ = w->computed;
-        *p++ = w->held;
-        *p++ = w->moved;
+        *p++ = w->turn.began;
+        *p++ = w->longest;
     }
+    tt_diary_save(&drawn->diary, p);
 }
 
 void tt_drawn_load(tt_drawn *drawn, const double *numbers)
@@ -105,11 +146,11 @@ void tt_drawn_load(tt_drawn *drawn, const double *numbers)
     drawn->now = *p++;
     for (int32_t i = 0; i < drawn->rules.workers; i++, p += OF_WORKER) {
         tt_drawn_worker *w = &drawn->worker[i];
+        w->number = (int64_t)p[2];
+        begin_at(drawn, i, p[3]);
         w->due = p[0] < 0 ? HUGE_VAL : p[0];
         w->since = p[1];
-        w->number = (int64_t)p[2];
-        w->computed = p[3];
-        w->held = p[4];
-        w->moved = p[5];
+        w->longest = p[4];
     }
+    tt_diary_load(&drawn->diary, p);
 }

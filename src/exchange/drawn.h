@@ -8,13 +8,15 @@
 //
 //   begin at t   |- delay -|---- 1 / speed * (1 + jitter) + pause ----|- delay -|  due
 //
-// The unit is the time of one gradient at speed 1.
+// The unit is the time of one gradient at speed 1. Where the time of each worker went is kept
+// in a diary; by the wall clock too, which takes it along and says what it has measured.
 
 #ifndef TT_EXCHANGE_DRAWN_H
 #define TT_EXCHANGE_DRAWN_H
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "exchange/diary.h"
 
 #include <stdint.h>
 
@@ -32,17 +34,18 @@ typedef struct tt_drawn_rules {
 
 typedef struct tt_drawn_worker {
     double speed;
-    double due;         // when what it computes arrives; infinity: it waits
-    double since;       // when it was due the last time
-    int64_t number;     // of the gradient that it computes, from 0
-    double computed;    // sums: computing and pausing,
-    double held, moved; // waiting for an answer, and for messages
+    double due;     // when what it computes arrives; infinity: it waits
+    double since;   // when it was due the last time
+    int64_t number; // of the gradient that it computes, from 0
+    tt_turn turn;   // what it does, or did last; pauses count as computing
+    double longest; // of its gradients
 } tt_drawn_worker;
 
 typedef struct tt_drawn {
     tt_drawn_rules rules;
     double now;
     tt_drawn_worker *worker; // in the arena
+    tt_diary diary;          // of all that is over
 } tt_drawn;
 
 // All begin their first gradient at 0.
@@ -54,6 +57,14 @@ int32_t tt_drawn_next(tt_drawn *drawn);
 
 // The worker gets its answer now and begins its next gradient.
 void tt_drawn_begin(tt_drawn *drawn, int32_t worker);
+
+// By the wall clock: at `now` a gradient has arrived whose worker says that it waited and
+// computed so long; the rest was messages.
+void tt_drawn_arrived(tt_drawn *drawn, int32_t worker, double now,
+                      double waited, double computed);
+// The diary, and what is not over yet, as far as it goes.
+tt_status tt_drawn_diary(const tt_drawn *drawn, tt_arena *arena,
+                         tt_diary *diary_out);
 
 // As numbers, for checkpoints.
 int64_t tt_drawn_count(const tt_drawn_rules *rules);

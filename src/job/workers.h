@@ -3,6 +3,7 @@
 #ifndef TT_JOB_WORKERS_H
 #define TT_JOB_WORKERS_H
 
+#include "exchange/diary.h"
 #include "job/job.h"
 
 // The workers of this rank, and the samples of one of their micro-batches.
@@ -28,9 +29,13 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n);
 const tt_str *tt_job_record(const tt_job *job);
 
 typedef struct tt_worker_row {
+    int32_t rank;                     // that computes for it
     int64_t pushed, dropped, refused; // gradients
     double staleness;                 // mean of those in updates
-    double computed, held, moved;     // drawn times, in gradients at speed 1
+    double time[TT_N_CAUSES];         // where its time went
+    double pace;                      // time of computing a gradient, mean
+    double slow;      // that, over the median of all workers; 0: not known
+    int64_t up, down; // bytes of gradients and weights
 } tt_worker_row;
 
 // What workers did, from the first step on. By the wall clock rank 0 knows.
@@ -40,13 +45,27 @@ typedef struct tt_workers {
     int64_t updates, pushed, dropped, refused;
     double staleness;         // mean
     int32_t n_bins;           // of the histogram, without empty ones at its end
-    const int64_t *histogram; // gradients by staleness
-    bool is_drawn;            // there are drawn times
-    double now;               // by them
+    const int64_t *histogram; // gradients by staleness; the last: or more
+    int32_t bins_max;         // n_bins is at most that
+    const char *unit; // of times: drawn ones in gradients; NULL: not known
+    double now;       // by them
+    tt_diary diary;   // bars
+    // The server's load in this start: seconds that it was busy, of those in steps, and
+    // updates in them.
+    double busy, seconds;
+    int64_t n_made;
 } tt_workers;
 
 // In the arena; n = 0: no step was made.
 tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
                              tt_workers *out);
+
+// Sums so far, for what is said while the run goes on; all 0 where there are no workers.
+typedef struct tt_workers_sums {
+    int64_t updates, pushed, dropped, refused;
+    int64_t used;  // gradients that are in updates
+    int64_t stale; // the sum of their staleness
+} tt_workers_sums;
+tt_workers_sums tt_job_workers_sums(const tt_job *job);
 
 #endif

@@ -147,8 +147,10 @@ static void check_idle(const doubter *d)
         {"train.spike_sigma", o->spike != TT_SPIKE_NONE,
          "train.spike=skip or rollback"},
         {"exact.blocks", job->options.exact, "exact=true"},
-        {"exchange.replicas", tt_exchange_is_coded(&job->exchange),
-         "exchange.codec"},
+        {"exchange.replicas",
+         tt_exchange_is_coded(&job->exchange) ||
+             tt_exchange_differs(&job->exchange),
+         "exchange.codec or another exchange.policy"},
         {"exchange.feedback", tt_exchange_is_coded(&job->exchange),
          "exchange.codec"},
         {"loss_scale.initial", job->options.precision == TT_PRECISION_FP16,

@@ -364,6 +364,7 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
     say_if_over(t);
     t->job->until = t->session->steps;
     TT_TRY(tt__trainer_ranks_open(t));
+    tt__trainer_workers_open(t);
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;
     TT_TRY(train(t, &reason, &is_passing));

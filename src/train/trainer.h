@@ -37,6 +37,8 @@ typedef struct tt_trainer {
     int32_t n_lanes, first_lane;
     int64_t n_refused; // gradients, as last seen
     tt_failures refusals;
+    tt_workers_sums sums;  // of workers, at the last point
+    const tt_workers *did; // at the end; NULL: there are none
     tt_str workers; // what workers need to go on, for the next checkpoint
     tt_evaluator *evaluator; // NULL: no validation data
     tt_generator *generator; // NULL: no sample yet
@@ -171,7 +173,13 @@ tt_status tt__trainer_ranks_end(tt_trainer *t);   // when all is well
 
 // ---- trainer_workers.c ---------------------------------------------------
 
+void tt__trainer_workers_open(tt_trainer *t);      // before the first step
 tt_status tt__trainer_workers_hear(tt_trainer *t); // after a step
+// The mean staleness since the last call, NaN: there was none; and sums of the whole run.
+double tt__trainer_workers_point(tt_trainer *t, tt_workers_sums *sums_out);
+// RUN/workers.json as of now.
+tt_status tt__trainer_workers_write(tt_trainer *t, tt_arena *arena,
+                                    const tt_workers **workers_out);
 tt_status tt__trainer_workers_end(tt_trainer *t);
 
 // ---- trainer_eval.c ------------------------------------------------------

@@ -197,6 +197,9 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     const bool has_comm = t->has_point;
     const bool has_codec = has_comm && t->point.raw > 0;
     const bool has_rest = has_comm && t->point.residual > 0;
+    const bool has_workers = t->job->workers > 0;
+    tt_workers_sums sums;
+    const double staleness = tt__trainer_workers_point(t, &sums);
     tt_metric m[] = {
         {"train/loss", p->loss},
         {"train/accuracy", p->accuracy},
@@ -219,6 +222,10 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         {"codec/bytes", value_if(has_codec, t->point.coded)},
         {"codec/seconds", value_if(has_codec, t->point.coding)},
         {"codec/residual", value_if(has_rest, t->point.residual)},
+        {"workers/staleness", value_if(has_workers, staleness)},
+        {"workers/updates", value_if(has_workers, (double)sums.updates)},
+        {"workers/dropped", value_if(has_workers, (double)sums.dropped)},
+        {"workers/refused", value_if(has_workers, (double)sums.refused)},
     };
     const int n = keep_known(m, sizeof m / sizeof *m);
     tt__trainer_check_log(

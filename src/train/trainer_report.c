@@ -89,6 +89,15 @@ static void write_facts(tt_trainer *t, const tt_run_end *end)
     tt_str_fini(&text);
 }
 
+static void write_workers(tt_trainer *t)
+{
+    const tt_workers *w = NULL;
+    tt_arena *arena = t->job->workers > 0 ? tt_arena_create() : NULL;
+    if (arena != NULL)
+        tt__trainer_check_log(t, tt__trainer_workers_write(t, arena, &w));
+    tt_arena_destroy(arena);
+}
+
 static const double share = 0.02; // of the time that writing the page may take
 
 void tt__trainer_report(tt_trainer *t)
@@ -98,6 +107,7 @@ void tt__trainer_report(tt_trainer *t)
                            now - t->report_clock < t->report_seconds / share))
         return;
     write_facts(t, NULL);
+    write_workers(t);
     tt__trainer_check_log(t, tt_report_write(t->request->folder));
     t->report_clock = tt_clock_seconds();
     t->report_seconds = t->report_clock - now;
@@ -221,6 +231,7 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
         .error = t->error,
         .folder = t->request->folder,
         .ranks = t->ranks,
+        .workers = t->did,
     };
     write_facts(t, end_out);
     if (t->run != NULL && reason != TT_RUN_SIGNAL)

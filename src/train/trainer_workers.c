@@ -1,30 +1,27 @@
-// trainer_workers - what workers at their own pace did: words about bad ones, a sentence at
-// the end, and RUN/workers.json.
+// trainer_workers - what workers at their own pace did: words about bad and slow ones, a
+// sentence at the end, metrics, and RUN/workers.json.
 
 #include "train/trainer.h"
+#include "train/workers_text.h"
 
-#include <stdio.h>
+#include <math.h>
 
-// The worker that was refused most.
-static int32_t worst(const tt_workers *w)
+typedef void sentence_fn(const tt_workers *workers, tt_str *out);
+
+static void say(tt_trainer *t, tt_run_text kind, sentence_fn *sentence,
+                const tt_workers *w)
 {
-    int32_t at = 0;
-    for (int32_t i = 1; i < w->n; i++)
-        if (w->worker[i].refused > w->worker[at].refused)
-            at = i;
-    return at;
+    tt_str text = {0};
+    sentence(w, &text);
+    if (text.n > 0)
+        tt__trainer_say(t, kind, tt_str_text(&text));
+    tt_str_fini(&text);
 }
 
-static void say_refused(tt_trainer *t, const tt_workers *w)
+void tt__trainer_workers_open(tt_trainer *t)
 {
-    char text[256];
-    const int32_t who = worst(w);
-    snprintf(text, sizeof text,
-             "the server has refused %lld gradient%s that were not finite, too "
-             "long, or of a loss beyond train.spike: %lld of worker %d",
-             (long long)w->refused, w->refused == 1 ? "" : "s",
-             (long long)w->worker[who].refused, who);
-    tt__trainer_say(t, TT_TEXT_WARNING, text);
+    t->sums = tt_job_workers_sums(t->job);
+    t->n_refused = t->sums.refused;
 }
 
 tt_status tt__trainer_workers_hear(tt_trainer *t)
@@ -32,92 +29,70 @@ tt_status tt__trainer_workers_hear(tt_trainer *t)
     tt_workers w = {0};
     if (t->job->workers == 0 || !tt__trainer_is_first(t))
         return TT_OK;
+    const int64_t n = tt_job_workers_sums(t->job).refused;
+    const bool is_new = n > t->n_refused;
+    t->n_refused = n;
+    if (!is_new || !tt__trainer_is_worth_saying(&t->refusals))
+        return TT_OK;
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return TT_ERR_NOMEM;
     const tt_status status = tt_job_workers_did(t->job, arena, &w);
-    if (status == TT_OK && w.refused > t->n_refused &&
-        tt__trainer_is_worth_saying(&t->refusals))
-        say_refused(t, &w);
-    t->n_refused = w.refused;
+    if (status == TT_OK)
+        say(t, TT_TEXT_WARNING, tt_workers_refused_sentence, &w);
     tt_arena_destroy(arena);
     return status;
 }
 
-static void print_worker(const tt_workers *w, int32_t i, tt_json *j)
+double tt__trainer_workers_point(tt_trainer *t, tt_workers_sums *sums_out)
 {
-    const tt_worker_row *row = &w->worker[i];
-    tt_json_open(j, NULL, '{');
-    tt_json_i64(j, "worker", i);
-    tt_json_i64(j, "gradients", row->pushed);
-    tt_json_i64(j, "dropped", row->dropped);
-    tt_json_i64(j, "refused", row->refused);
-    tt_json_f64(j, "staleness", row->staleness);
-    if (w->is_drawn) {
-        tt_json_f64(j, "computed", row->computed);
-        tt_json_f64(j, "held", row->held);
-        tt_json_f64(j, "moved", row->moved);
-    }
-    tt_json_close(j, '}');
+    const tt_workers_sums now = tt_job_workers_sums(t->job), was = t->sums;
+    const int64_t used = now.used - was.used;
+    t->sums = now;
+    *sums_out = now;
+    return used > 0 ? (double)(now.stale - was.stale) / (double)used
+                    : (double)NAN;
 }
 
-static void print(const tt_workers *w, tt_json *j)
+static tt_status write_workers(const tt_trainer *t, const tt_workers *w)
 {
-    tt_json_open(j, NULL, '{');
-    tt_json_i64(j, "updates", w->updates);
-    tt_json_i64(j, "gradients", w->pushed);
-    tt_json_i64(j, "dropped", w->dropped);
-    tt_json_i64(j, "refused", w->refused);
-    tt_json_f64(j, "staleness", w->staleness);
-    if (w->is_drawn)
-        tt_json_f64(j, "time", w->now);
-    tt_json_open(j, "histogram", '[');
-    for (int32_t i = 0; i < w->n_bins; i++)
-        tt_json_i64(j, NULL, w->histogram[i]);
-    tt_json_close(j, ']');
-    tt_json_open(j, "workers", '[');
-    for (int32_t i = 0; i < w->n; i++)
-        print_worker(w, i, j);
-    tt_json_close(j, ']');
-    tt_json_close(j, '}');
-}
-
-static void say(tt_trainer *t, const tt_workers *w)
-{
-    char text[320];
-    double held = 0, all = 0;
-    for (int32_t i = 0; i < w->n; i++) {
-        held += w->worker[i].held;
-        all += w->worker[i].held + w->worker[i].computed + w->worker[i].moved;
-    }
-    int n = snprintf(
-        text, sizeof text,
-        "%d workers: %lld gradients in %lld updates, staleness %.2f on average "
-        "and %d at most, %lld dropped, %lld refused",
-        w->n, (long long)w->pushed, (long long)w->updates, w->staleness,
-        w->n_bins > 0 ? w->n_bins - 1 : 0, (long long)w->dropped,
-        (long long)w->refused);
-    if (w->is_drawn && all > 0)
-        snprintf(text + n, sizeof text - (size_t)n,
-                 "; held by the clock %.1f%% of their time", 100 * held / all);
-    tt__trainer_say(t, TT_TEXT_NOTE, text);
-}
-
-tt_status tt__trainer_workers_end(tt_trainer *t)
-{
-    tt_workers w = {0};
     tt_str text = {0};
     tt_json json = {.out = &text};
-    if (t->job->workers == 0 || t->run == NULL || t->n_steps == 0)
-        return TT_OK;
-    TT_TRY(tt_job_workers_did(t->job, t->arena, &w));
-    print(&w, &json);
+    tt_json_open(&json, NULL, '{');
+    tt_workers_print_json(w, true, &json);
+    tt_json_close(&json, '}');
     tt_str_add(&text, "\n");
     tt_status status = tt_str_status(&text);
     if (status == TT_OK)
         status =
             tt_run_write(t->run, "workers.json", tt_str_text(&text), text.n);
     tt_str_fini(&text);
-    say(t, &w);
     return status;
+}
+
+tt_status tt__trainer_workers_write(tt_trainer *t, tt_arena *arena,
+                                    const tt_workers **workers_out)
+{
+    tt_workers *w = tt_arena_alloc(arena, sizeof *w);
+    if (w == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_job_workers_did(t->job, arena, w));
+    *workers_out = w;
+    return w->n > 0 ? write_workers(t, w) : TT_OK;
+}
+
+tt_status tt__trainer_workers_end(tt_trainer *t)
+{
+    const tt_workers *w = NULL;
+    if (t->job->workers == 0 || t->run == NULL || t->n_steps == 0)
+        return TT_OK;
+    TT_TRY(tt__trainer_workers_write(t, t->session->arena, &w));
+    if (w->n == 0)
+        return TT_OK;
+    t->did = w;
+    say(t, TT_TEXT_NOTE, tt_workers_sentence, w);
+    say(t, TT_TEXT_NOTE, tt_workers_load_sentence, w);
+    say(t, TT_TEXT_WARNING, tt_workers_slow_sentence, w);
+    say(t, TT_TEXT_WARNING, tt_workers_refused_sentence, w);
+    return TT_OK;
 }

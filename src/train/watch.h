@@ -77,7 +77,8 @@ typedef struct tt_run_end {
     tt_report_time time; // where it went; of several ranks: the mean
     const char *error;   // why it failed; NULL: it did not
     const char *folder;
-    const struct tt_ranks *ranks; // what they did; NULL: there was one
+    const struct tt_ranks *ranks;     // what they did; NULL: there was one
+    const struct tt_workers *workers; // at their own pace; NULL: there are none
 } tt_run_end;
 
 typedef enum tt_run_text {

@@ -217,10 +217,11 @@ TEST(a_saved_server_goes_on_as_if_it_had_not_stopped)
     const tt_clock_def *const *all = tt_clock_all(&n);
     for (int i = 0; i < n; i++) {
         trial one, two;
-        double server[512], drawn[512];
+        double server[512], drawn[4096];
         begin(&one, all[i]->name, -1, &uneven);
         begin(&two, all[i]->name, -1, &uneven);
         CHECK(tt_server_count(&one.server.rules) <= 512);
+        CHECK(tt_drawn_count(&uneven) <= 4096);
         run(&one, 133);
         tt_server_save(&one.server, server);
         tt_drawn_save(&one.drawn, drawn);

@@ -53,6 +53,9 @@ void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
 void tt__progress_text_pipe(const tt_term *term,
                             const struct tt_ranks_pipe *pipe, int width,
                             tt_str *out);
+void tt__progress_text_workers(const tt_term *term,
+                               const struct tt_workers *workers, int width,
+                               tt_str *out);
 // Restores the curve and the last evaluation of a run that is resumed, from its
 // metrics.
 void tt__live_take_up(tt_live *live, const char *folder);

@@ -329,6 +329,8 @@ void tt__progress_text_end(const tt_term *term, const tt_run_end *e,
     stalls_row(&r, &e->time, e->ranks != NULL);
     if (e->ranks != NULL)
         tt__progress_text_ranks(term, e->ranks, width, out);
+    if (e->workers != NULL)
+        tt__progress_text_workers(term, e->workers, width, out);
     if (e->folder != NULL && e->reason != TT_RUN_FAILED) {
         tt_term_add_foreign(e->folder, false, &r.value);
         tt_str_add(&r.value, "/report.html");

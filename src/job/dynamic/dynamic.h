@@ -15,6 +15,7 @@
 //   dynamic_step   one step: follow the list     dynamic_server   updates
 //   dynamic_state  the model, checkpoints        dynamic_post     messages
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
+//   dynamic_did    what workers did, for reports
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
 // ranks.
@@ -82,6 +83,11 @@ typedef struct tt_dynamic {
     double *tally;        // per delivery of a step, TT_HEAD_N each; and wishes
     int32_t n_delivered;  // of this step
     int32_t *delivered;   // by whom
+    tt_turn *turn;        // what it did for that; of drawn or measured times
+    // The server's load in this start of the run, measured: seconds in which it took
+    // gradients and made updates, of those of all steps.
+    double busy, seconds;
+    int64_t n_updates;
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
     double *rate; // per worker: the rate of its local steps
@@ -142,6 +148,8 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker);
 // One of this rank's that can, and whether there was one.
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out);
 
+// Notes a delivery of which the server says whether it is dropped.
+void tt__dynamic_note(tt_dynamic *d, int32_t worker, bool is_dropped);
 // Adds up what was delivered in a step; refused gradients are counted.
 void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *result);
 // Refuses a gradient whose loss is above the job's limit: when it is delivered.
@@ -150,6 +158,7 @@ void tt__dynamic_judge(const tt_dynamic *d, double *head);
 // wall: instead of the list.
 tt_status tt__wall_open(tt_dynamic *d);
 void tt__wall_close(tt_dynamic *d);
+void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
 tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
 
 // list: reads the file that exchange.schedule names; who is next by it.

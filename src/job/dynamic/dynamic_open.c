@@ -275,6 +275,7 @@ static tt_status make_shard(tt_dynamic *d)
                               (n * TT_HEAD_N + 8) * (int64_t)sizeof *d->tally);
     d->rate = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->rate);
     d->delivered = tt_arena_alloc(d->arena, n * (int64_t)sizeof(int32_t));
+    d->turn = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->turn);
     d->now = vector_of(&d->shard);
     d->sum = vector_of(&d->shard);
     if (remembers)
@@ -293,8 +294,8 @@ static tt_status make_shard(tt_dynamic *d)
     }
     return has_all && d->slot != NULL && d->slot_head != NULL &&
                    d->n_refused != NULL && d->tally != NULL &&
-                   d->delivered != NULL && d->rate != NULL && d->now != NULL &&
-                   d->sum != NULL
+                   d->delivered != NULL && d->turn != NULL && d->rate != NULL &&
+                   d->now != NULL && d->sum != NULL
                ? TT_OK
                : tt_fail(TT_ERR_NOMEM, "no memory for the server");
 }

@@ -231,6 +231,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     if (d->server.n_pending != pending)
         return tt_fail(TT_ERR_ARG, "the checkpoint's exchange.bin is damaged");
     tt_drawn_load(&d->drawn, v + l.drawn);
+    tt__wall_resume(d);
     for (int32_t i = 0; i < d->workers; i++)
         d->n_refused[i] = (int64_t)v[l.refused + i];
     memcpy(d->rate, v + l.rate, (size_t)d->workers * sizeof *v);
@@ -269,51 +270,4 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n)
         status = load(job->dynamic, all, n);
     tt_free(all);
     return status;
-}
-
-// ---- what they did -------------------------------------------------------
-
-static int32_t used_bins(const tt_server *s)
-{
-    int32_t n = TT_STALENESS_BINS;
-    while (n > 0 && s->histogram[n - 1] == 0)
-        n--;
-    return n;
-}
-
-tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
-                             tt_workers *out)
-{
-    const tt_dynamic *d = job->dynamic;
-    *out = (tt_workers){0};
-    if (d == NULL)
-        return TT_OK;
-    tt_worker_row *row =
-        tt_arena_alloc(arena, d->workers * (int64_t)sizeof *row);
-    if (row == NULL)
-        return TT_ERR_NOMEM;
-    *out = (tt_workers){.n = d->workers,
-                        .worker = row,
-                        .updates = d->server.version,
-                        .pushed = d->server.n_pushed,
-                        .dropped = d->server.n_dropped,
-                        .staleness = tt_server_mean_staleness(&d->server),
-                        .n_bins = used_bins(&d->server),
-                        .histogram = d->server.histogram,
-                        .is_drawn = d->wall == NULL && d->list == NULL,
-                        .now = d->drawn.now};
-    for (int32_t i = 0; i < d->workers; i++) {
-        const tt_server_worker *w = &d->server.worker[i];
-        const int64_t used = w->pushed - w->n_dropped - w->n_pending;
-        row[i] = (tt_worker_row){
-            .pushed = w->pushed,
-            .dropped = w->n_dropped,
-            .refused = d->n_refused[i],
-            .staleness = used > 0 ? (double)w->n_stale / (double)used : 0,
-            .computed = d->drawn.worker[i].computed,
-            .held = d->drawn.worker[i].held,
-            .moved = d->drawn.worker[i].moved};
-        out->refused += d->n_refused[i];
-    }
-    return TT_OK;
 }

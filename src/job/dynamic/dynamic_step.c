@@ -5,6 +5,7 @@
 // A step has the samples of a batch under every clock, so logs, evaluations and checkpoints
 // mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
 
+#include "base/clock.h"
 #include "job/dynamic/dynamic.h"
 
 #include <math.h>
@@ -13,6 +14,15 @@
 // What ranks tell each other after a step, besides the deliveries.
 enum { STOP, SAVE, NORM, N_WISHES };
 
+static tt_status apply(tt_dynamic *d, double *change_out)
+{
+    const double began = tt_clock_seconds();
+    TT_TRY(tt__dynamic_apply(d, change_out));
+    d->busy += tt_clock_seconds() - began;
+    d->n_updates++;
+    return TT_OK;
+}
+
 static tt_status follow_rules(tt_dynamic *d)
 {
     for (;;) {
@@ -20,7 +30,7 @@ static tt_status follow_rules(tt_dynamic *d)
         double change = 0;
         switch (tt_server_next(&d->server, &worker)) {
         case TT_SERVER_APPLY:
-            TT_TRY(tt__dynamic_apply(d, &change));
+            TT_TRY(apply(d, &change));
             tt_server_applied(&d->server, change);
             break;
         case TT_SERVER_ANSWER:
@@ -45,7 +55,7 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
         memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], own->head.v,
                sizeof(tt__push_head));
     }
-    d->delivered[d->n_delivered++] = worker;
+    tt__dynamic_note(d, worker, is_dropped);
     if (!is_dropped)
         TT_TRY(tt__dynamic_take(d, worker, slot));
     return follow_rules(d);
@@ -53,12 +63,22 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
 
 // ---- results -------------------------------------------------------------
 
+void tt__dynamic_note(tt_dynamic *d, int32_t worker, bool is_dropped)
+{
+    tt_turn *turn = &d->turn[d->n_delivered];
+    d->delivered[d->n_delivered++] = worker;
+    *turn = d->drawn.worker[worker].turn;
+    if (is_dropped)
+        tt_diary_waste(&d->drawn.diary, turn);
+}
+
 void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *r)
 {
     for (int32_t i = 0; i < d->n_delivered; i++) {
         const double *v = &d->tally[(int64_t)i * TT_HEAD_N];
         if (v[TT_HEAD_REFUSED] != 0) {
             d->n_refused[d->delivered[i]]++;
+            tt_diary_waste(&d->drawn.diary, &d->turn[i]);
             continue;
         }
         r->loss += v[TT_HEAD_LOSS];
@@ -102,6 +122,7 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(tt__dynamic_open(job));
     tt_dynamic *d = job->dynamic;
     const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
+    const double began = tt_clock_seconds();
     d->feed = feed;
     d->feed_user = user;
     d->n_delivered = 0;
@@ -118,6 +139,7 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     job->step++;
     if (d->wall == NULL)
         TT_TRY(tell(d, result_out));
+    d->seconds += tt_clock_seconds() - began;
     return result_out->count > 0
                ? TT_OK
                : tt_fail(TT_ERR_STATE,

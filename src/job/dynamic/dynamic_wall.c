@@ -34,7 +34,16 @@ enum { TAG = 0x7077 };
 
 enum { PUSH, ANSWER, STEP, FIN };
 
-enum { R_STEP = TT_HEAD_N, R_NORM, R_STOP, R_SAVE, R_RATE, R_N };
+enum {
+    R_STEP = TT_HEAD_N,
+    R_NORM,
+    R_STOP,
+    R_SAVE,
+    R_RATE,
+    R_WAITED, // a push's: seconds from weights to computing, and of that
+    R_COMPUTED,
+    R_N
+};
 
 typedef struct letter {
     int64_t kind, worker, bytes; // of what follows
@@ -67,8 +76,16 @@ struct tt__wall {
     bool is_meeting;      // nobody computes until the ranks have met
     tt_step_result *step; // results that were heard and not yet given back
     int32_t n_steps, room;
-    double began; // tt_clock_seconds
+    double began;   // tt_clock_seconds, less what was between steps
+    double elapsed; // in all steps, also of earlier starts
+    double *got;    // per worker of this rank: when its weights came
 };
+
+// Seconds of steps so far: evaluations and checkpoints do not count.
+static double now(const tt_dynamic *d)
+{
+    return tt_clock_seconds() - d->wall->began;
+}
 
 static bool is_server(const tt_dynamic *d)
 {
@@ -143,6 +160,7 @@ static tt_status answer(tt_dynamic *d, tt_comm *comm, int32_t worker)
     memcpy(w->weights, weights, (size_t)head.bytes);
     w->is_computed = false;
     w->number++;
+    d->wall->got[worker - d->first] = now(d);
     return TT_OK;
 }
 
@@ -155,6 +173,7 @@ static tt_status follow_rules(tt_dynamic *d, tt_comm *comm)
         case TT_SERVER_APPLY:
             TT_TRY(tt__dynamic_apply(d, &change));
             tt_server_applied(&d->server, change);
+            d->n_updates++;
             break;
         case TT_SERVER_ANSWER:
             TT_TRY(answer(d, comm, worker));
@@ -189,13 +208,14 @@ static tt_status deliver(tt_dynamic *d, tt_comm *comm, const letter *head,
     const int32_t worker = (int32_t)head->worker;
     int32_t slot = -1;
     double *tally = &d->tally[(int64_t)d->n_delivered * TT_HEAD_N];
+    const double began = now(d);
     const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
-    d->drawn.worker[worker].due = HUGE_VAL;
+    tt_drawn_arrived(&d->drawn, worker, began, head->v[R_WAITED],
+                     head->v[R_COMPUTED]);
     memcpy(tally, head->v, sizeof(tt__push_head));
     tt__dynamic_judge(d, tally);
-    d->delivered[d->n_delivered++] = worker;
-    tt_str_addf(&d->record, "%d %.6f\n", worker,
-                tt_clock_seconds() - d->wall->began);
+    tt__dynamic_note(d, worker, is_dropped);
+    tt_str_addf(&d->record, "%d %.6f\n", worker, began);
     if (!is_dropped) {
         tt_free(d->slot[slot]);
         d->slot[slot] = data;
@@ -204,6 +224,7 @@ static tt_status deliver(tt_dynamic *d, tt_comm *comm, const letter *head,
         tt_free(data);
     }
     TT_TRY(follow_rules(d, comm));
+    d->busy += now(d) - began;
     return d->n_delivered == d->workers ? end_step(d, comm) : TT_OK;
 }
 
@@ -247,6 +268,7 @@ static tt_status take_answer(tt_dynamic *d, const letter *head, char *data)
     w->is_computed = false;
     w->number++;
     d->rate[worker] = head->v[R_RATE];
+    d->wall->got[worker - d->first] = now(d);
     d->server.worker[worker].is_waiting = false;
     return TT_OK;
 }
@@ -369,25 +391,38 @@ static tt_status pace(tt_dynamic *d, int32_t worker, double began)
     return TT_OK;
 }
 
+// Of this rank's workers that have weights, the one that has had them longest; -1: none. The
+// first one would always be answered before the others have their turn.
+static int32_t whose_turn(const tt_dynamic *d)
+{
+    const double *got = d->wall->got;
+    int32_t at = -1;
+    for (int32_t i = 0; i < d->per_rank; i++)
+        if (!d->own[i].is_computed &&
+            !d->server.worker[d->first + i].is_waiting &&
+            (at < 0 || got[i] < got[at]))
+            at = i;
+    return at;
+}
+
 static tt_status work(tt_dynamic *d, tt_comm *comm, bool *did)
 {
-    int32_t i = 0;
-    *did = false;
-    while (i < d->per_rank &&
-           (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting))
-        i++;
-    if (i == d->per_rank)
+    const int32_t i = whose_turn(d);
+    *did = i >= 0;
+    if (i < 0)
         return TT_OK;
     const int32_t worker = d->first + i;
     tt__dynamic_worker *w = &d->own[i];
-    const double began = tt_clock_seconds();
-    *did = true;
+    const double began = tt_clock_seconds(), busy = d->busy;
     TT_TRY(tt__worker_compute(d, worker));
     TT_TRY(pace(d, worker, began));
+    const double start = began - d->wall->began, end = now(d);
     letter head = {.kind = PUSH,
                    .worker = worker,
                    .bytes = tt_vector_bytes(&d->all),
-                   .v = {[R_STOP] = d->job->wants_stop}};
+                   .v = {[R_STOP] = d->job->wants_stop,
+                         [R_WAITED] = start - d->wall->got[i],
+                         [R_COMPUTED] = end - start - (d->busy - busy)}};
     memcpy(head.v, w->head.v, sizeof(tt__push_head));
     if (!is_server(d)) {
         d->server.worker[worker].is_waiting = true;
@@ -469,6 +504,7 @@ tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out)
     tt_job *job = d->job;
     tt_comm *comm =
         job->peers.size > 1 ? tt_comm_wire_borrow(job->peers.wire) : NULL;
+    d->wall->began = tt_clock_seconds() - d->wall->elapsed;
     begin_step(d);
     d->comm = comm;
     tt_status status = is_server(d) ? take_queue(d, comm) : TT_OK;
@@ -482,6 +518,7 @@ tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out)
     if (status != TT_OK && comm != NULL)
         comm->def->abandon(comm);
     d->comm = NULL;
+    d->wall->elapsed = now(d);
     if (comm != NULL)
         tt_comm_wire_give_back(job->peers.wire);
     return status;
@@ -495,17 +532,26 @@ tt_status tt__wall_open(tt_dynamic *d)
         return TT_ERR_NOMEM;
     d->wall = w;
     w->last = &w->queue;
-    w->began = tt_clock_seconds();
+    w->got = tt_arena_alloc(d->arena, d->per_rank * (int64_t)sizeof *w->got);
     w->n_lines = peers->size == 1 ? 0 : is_server(d) ? peers->size - 1 : 1;
     w->line =
         tt_arena_alloc(d->arena, (w->n_lines + 1) * (int64_t)sizeof *w->line);
     w->step = tt_arena_alloc(d->arena, 2 * (int64_t)sizeof *w->step);
-    if (w->line == NULL || w->step == NULL)
+    if (w->line == NULL || w->step == NULL || w->got == NULL)
         return TT_ERR_NOMEM;
     for (int32_t i = 0; i < w->n_lines; i++)
         w->line[i].peer = is_server(d) ? i + 1 : 0;
     tt_exec_between(d->exec, glance, d);
     return TT_OK;
+}
+
+void tt__wall_resume(tt_dynamic *d)
+{
+    if (d->wall == NULL)
+        return;
+    d->wall->elapsed = d->drawn.now;
+    for (int32_t i = 0; i < d->per_rank; i++)
+        d->wall->got[i] = d->drawn.now;
 }
 
 void tt__wall_close(tt_dynamic *d)

@@ -1,0 +1,190 @@
+#include "train/workers_text.h"
+
+#include <math.h>
+
+// A worker that takes so much longer for a gradient than the median worker is slow. Drawn
+// speeds differ by less, unless they are asked to.
+static const double slow = 1.3;
+
+enum { NAMED = 4 }; // workers in a sentence
+
+// ---- sentences -----------------------------------------------------------
+
+static double sum_of(const tt_workers *w, tt_cause cause)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < w->n; i++)
+        sum += w->worker[i].time[cause];
+    return sum;
+}
+
+void tt_workers_sentence(const tt_workers *w, tt_str *out)
+{
+    const int32_t most = w->n_bins > 0 ? w->n_bins - 1 : 0;
+    double all = 0;
+    for (int c = 0; c < TT_N_CAUSES; c++)
+        all += sum_of(w, c);
+    tt_str_addf(out,
+                "%d workers: %lld gradients in %lld updates, staleness %.2f on "
+                "average and %d%s at most, %lld dropped, %lld refused",
+                w->n, (long long)w->pushed, (long long)w->updates, w->staleness,
+                most, w->n_bins == w->bins_max ? " or more" : "",
+                (long long)w->dropped, (long long)w->refused);
+    if (all > 0)
+        tt_str_addf(out, "; held by the clock %.1f%% of their time",
+                    100 * sum_of(w, TT_CAUSE_HELD) / all);
+}
+
+void tt_workers_load_sentence(const tt_workers *w, tt_str *out)
+{
+    if (!(w->seconds > 0))
+        return;
+    tt_str_addf(out,
+                "the server made %.3g updates per second and was busy "
+                "%.1f%% of the time",
+                (double)w->n_made / w->seconds, 100 * w->busy / w->seconds);
+}
+
+void tt_workers_slow_sentence(const tt_workers *w, tt_str *out)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->n; i++)
+        if (w->worker[i].slow >= slow) {
+            n++;
+            if (n <= NAMED)
+                tt_str_addf(out, "%sworker %d (rank %d) %.1f times",
+                            n > 1 ? ", " : "slow: ", i, w->worker[i].rank,
+                            w->worker[i].slow);
+        }
+    if (n > NAMED)
+        tt_str_addf(out, " and %d more", n - NAMED);
+    if (n > 0)
+        tt_str_add(out, " as long for a gradient as the median worker");
+}
+
+// The worker that was refused most, of those below `limit` and not before `from`.
+static int32_t next_refused(const tt_workers *w, int64_t limit, int32_t from)
+{
+    int32_t at = -1;
+    for (int32_t i = 0; i < w->n; i++) {
+        const int64_t r = w->worker[i].refused;
+        const bool is_left = r < limit || (r == limit && i >= from);
+        if (r > 0 && is_left && (at < 0 || r > w->worker[at].refused))
+            at = i;
+    }
+    return at;
+}
+
+void tt_workers_refused_sentence(const tt_workers *w, tt_str *out)
+{
+    if (w->refused == 0)
+        return;
+    tt_str_addf(out,
+                "the server has refused %lld gradient%s that were not finite, "
+                "too long, or of a loss beyond train.spike: ",
+                (long long)w->refused, w->refused == 1 ? "" : "s");
+    int64_t limit = INT64_MAX, left = w->refused;
+    int32_t from = 0;
+    for (int n = 0; n < NAMED; n++) {
+        const int32_t i = next_refused(w, limit, from);
+        if (i < 0)
+            break;
+        limit = w->worker[i].refused;
+        from = i + 1;
+        left -= limit;
+        tt_str_addf(out, "%s%lld of worker %d (rank %d)", n > 0 ? ", " : "",
+                    (long long)limit, i, w->worker[i].rank);
+    }
+    if (left > 0)
+        tt_str_addf(out, ", %lld of others", (long long)left);
+}
+
+// ---- JSON ----------------------------------------------------------------
+
+static void print_times(const tt_worker_row *row, tt_json *j)
+{
+    tt_json_open(j, "time", '{');
+    for (int c = 0; c < TT_N_CAUSES; c++)
+        tt_json_f64(j, tt_cause_name[c], row->time[c]);
+    tt_json_close(j, '}');
+    tt_json_f64(j, "pace", row->pace);
+    tt_json_f64(j, "slow", row->slow);
+}
+
+// Parts of a bar in thousandths, since there are many.
+static void print_bars(const tt_workers *w, int32_t lane, tt_json *j)
+{
+    const int n = tt_diary_used(&w->diary);
+    tt_json_open(j, "bars", '[');
+    for (int b = 0; b < n; b++) {
+        const double *bar = tt_diary_bar(&w->diary, lane, b);
+        tt_json_open(j, NULL, '[');
+        for (int c = 0; c < TT_N_CAUSES; c++)
+            tt_json_i64(j, NULL, llround(1000 * bar[c] / w->diary.width));
+        tt_json_close(j, ']');
+    }
+    tt_json_close(j, ']');
+}
+
+static void print_worker(const tt_workers *w, int32_t i, bool has_bars,
+                         tt_json *j)
+{
+    const tt_worker_row *row = &w->worker[i];
+    tt_json_open(j, NULL, '{');
+    tt_json_i64(j, "worker", i);
+    tt_json_i64(j, "rank", row->rank);
+    tt_json_i64(j, "gradients", row->pushed);
+    tt_json_i64(j, "dropped", row->dropped);
+    tt_json_i64(j, "refused", row->refused);
+    tt_json_f64(j, "staleness", row->staleness);
+    tt_json_i64(j, "bytes_up", row->up);
+    tt_json_i64(j, "bytes_down", row->down);
+    if (w->unit != NULL)
+        print_times(row, j);
+    if (w->unit != NULL && has_bars && i < w->diary.lanes)
+        print_bars(w, i, j);
+    tt_json_close(j, '}');
+}
+
+typedef void sentence_fn(const tt_workers *workers, tt_str *out);
+
+static void print_sentence(const tt_workers *w, const char *key,
+                           sentence_fn *say, tt_json *j)
+{
+    tt_str text = {0};
+    say(w, &text);
+    if (text.n > 0)
+        tt_json_str(j, key, tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+void tt_workers_print_json(const tt_workers *w, bool has_bars, tt_json *j)
+{
+    tt_json_i64(j, "updates", w->updates);
+    tt_json_i64(j, "gradients", w->pushed);
+    tt_json_i64(j, "dropped", w->dropped);
+    tt_json_i64(j, "refused", w->refused);
+    tt_json_f64(j, "staleness", w->staleness);
+    tt_json_open(j, "histogram", '[');
+    for (int32_t i = 0; i < w->n_bins; i++)
+        tt_json_i64(j, NULL, w->histogram[i]);
+    tt_json_close(j, ']');
+    tt_json_open(j, "server", '{');
+    tt_json_f64(j, "seconds", w->seconds);
+    tt_json_f64(j, "busy_seconds", w->busy);
+    tt_json_i64(j, "updates", w->n_made);
+    tt_json_close(j, '}');
+    if (w->unit != NULL) {
+        tt_json_str(j, "unit", w->unit);
+        tt_json_f64(j, "time", w->now);
+        tt_json_f64(j, "bar", w->diary.width);
+    }
+    print_sentence(w, "sentence", tt_workers_sentence, j);
+    print_sentence(w, "load", tt_workers_load_sentence, j);
+    print_sentence(w, "slow", tt_workers_slow_sentence, j);
+    print_sentence(w, "bad", tt_workers_refused_sentence, j);
+    tt_json_open(j, "workers", '[');
+    for (int32_t i = 0; i < w->n; i++)
+        print_worker(w, i, has_bars, j);
+    tt_json_close(j, ']');
+}
