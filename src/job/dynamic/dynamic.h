@@ -178,7 +178,7 @@ tt_status tt__dynamic_read(tt_dynamic *d);
 tt_status tt__dynamic_steps(tt_dynamic *d);
 
 // post: bytes from one rank to another, both come to it; of a rank to itself nothing. A
-// rank that waits computes meanwhile.
+// rank that waits computes meanwhile, but not by the wall clock.
 typedef struct tt__post {
     int32_t from, to;
     void *data; // of `from`, only read

@@ -3,7 +3,8 @@
 // Every rank comes to every event in the same order and takes part where it is concerned.
 // So messages need no names, and nobody can wait for somebody who waits for him: of all
 // events that are not over, the ranks of the first one are all on their way to it. A rank
-// whose message is not there yet computes a gradient that it will have to deliver later.
+// whose message is not there yet computes a gradient that it will have to deliver later. By
+// the wall clock it does not: there a gradient is pushed when it is computed.
 
 #include "base/alloc.h"
 #include "job/dynamic/dynamic.h"
@@ -25,7 +26,7 @@ static tt_status wait_for(tt_dynamic *d, tt_comm *comm, tt_msg *msg, int n)
     while (status == TT_OK && !are_done(msg, n)) {
         bool moved = false, did = false;
         status = comm->def->progress(comm, &moved);
-        if (status == TT_OK && !moved)
+        if (status == TT_OK && !moved && d->wall == NULL)
             status = tt__worker_compute_any(d, &did);
         int i = 0;
         while (i + 1 < n && msg[i].is_done)

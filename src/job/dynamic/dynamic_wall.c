@@ -73,9 +73,8 @@ struct tt__wall {
     int32_t n_fins;
     bool wants_stop;      // some rank
     bool is_over;         // the step
-    bool is_meeting;      // nobody computes until the ranks have met
     tt_step_result *step; // results that were heard and not yet given back
-    int32_t n_steps, room;
+    int32_t n_steps;
     double began;   // tt_clock_seconds, less what was between steps
     double elapsed; // in all steps, also of earlier starts
     double *got;    // per worker of this rank: when its weights came
@@ -439,11 +438,33 @@ static tt_status work(tt_dynamic *d, tt_comm *comm, bool *did)
 
 // ---- a step --------------------------------------------------------------
 
-static tt_status rest(tt_comm *comm, tt_rest *r)
+static bool computes(const tt_dynamic *d, int32_t rank)
 {
-    static const tt_msg any = {.peer = 0};
+    for (int32_t i = 0; i < d->per_rank; i++)
+        if (!d->server.worker[rank * d->per_rank + i].is_waiting)
+            return true;
+    return false;
+}
+
+// What this rank waits for: of the server, a rank that has not said its last word, first one
+// that computes.
+static const tt_msg *awaited(const tt_dynamic *d)
+{
+    const line *found = &d->wall->line[0];
+    for (int32_t i = d->wall->n_lines - 1; is_server(d) && i >= 0; i--) {
+        const line *l = &d->wall->line[i];
+        if (l->head.kind != FIN &&
+            (computes(d, l->peer) || !computes(d, found->peer) ||
+             found->head.kind == FIN))
+            found = l;
+    }
+    return &found->msg;
+}
+
+static tt_status rest(const tt_dynamic *d, tt_comm *comm, tt_rest *r)
+{
     return comm == NULL ? tt_fail(TT_ERR_STATE, "all workers wait")
-                        : tt_comm_turn(comm, &any, r);
+                        : tt_comm_turn(comm, awaited(d), r);
 }
 
 static tt_status go_on(tt_dynamic *d, tt_comm *comm)
@@ -456,7 +477,7 @@ static tt_status go_on(tt_dynamic *d, tt_comm *comm)
         if (status == TT_OK && !d->wall->is_over)
             status = work(d, comm, &worked);
         if (status == TT_OK && !did && !worked && !d->wall->is_over)
-            status = rest(comm, &r);
+            status = rest(d, comm, &r);
         else if (comm != NULL)
             tt_comm_rested(comm, &r);
     }
@@ -464,25 +485,28 @@ static tt_status go_on(tt_dynamic *d, tt_comm *comm)
 }
 
 // All that was sent is gone, and all last words are here.
+static bool have_met(const tt_dynamic *d)
+{
+    const int32_t others = d->job->peers.size - 1;
+    return d->wall->out == NULL && (!is_server(d) || d->wall->n_fins == others);
+}
+
 static tt_status meet(tt_dynamic *d, tt_comm *comm, bool meets)
 {
     tt_rest r = {0};
     const letter fin = {.kind = FIN};
-    const int32_t others = d->job->peers.size - 1;
     tt_status status = TT_OK;
     if (comm == NULL || !meets)
         return TT_OK;
     if (!is_server(d))
         status = send(d, comm, 0, &fin, NULL);
-    while (status == TT_OK && (d->wall->out != NULL ||
-                               (is_server(d) && d->wall->n_fins < others))) {
+    while (status == TT_OK && !have_met(d)) {
         bool did = false;
         status = turn(d, comm, &did);
-        if (status == TT_OK && !did && d->wall->out != NULL)
-            status = rest(comm, &r);
-        else if (status == TT_OK && !did && is_server(d) &&
-                 d->wall->n_fins < others)
-            status = rest(comm, &r);
+        if (did)
+            tt_comm_rested(comm, &r);
+        else if (status == TT_OK && !have_met(d))
+            status = rest(d, comm, &r);
     }
     tt_comm_rested(comm, &r);
     d->wall->n_fins = 0;

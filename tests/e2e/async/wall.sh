@@ -52,6 +52,13 @@ train two 4 exchange.schedule=wall || die "two: $(cat "$folder/out")"
 train three 1 exchange.schedule="$folder/two/schedule.txt" || die "three: $(cat "$folder/out")"
 [ "$(sums two)" = "$(sums three)" ] || die "a run that went on has another record"
 
+# Late messages at a checkpoint: a gradient that was computed there was never pushed, and all stood still.
+for clock in bsp ssp; do
+    train late 3 exchange.schedule=wall exchange.clock=$clock exchange.replicas=3 batch=12 checkpoint.every=2 comm.fault=jitter ||
+        die "late, $clock: $(cat "$folder/out")"
+    rm -rf "$folder/late"
+done
+
 train short 1 exchange.schedule="$folder/two/schedule.txt" train.steps=9 && die "too short, and not refused"
 grep -q 'ends after 32 deliveries' "$folder/out" || die "not said: $(cat "$folder/out")"
 train no 2 exchange.schedule=wall exchange.server=sharded && die "wall with shards: not refused"
