@@ -7,8 +7,11 @@
 //            is, and the model is that mean
 //   equal    replicas that an agreement makes equal are equal to the model
 //
+// Of groups the same holds for the replicas of each around their mean, and for the means of
+// the groups, where the policy inside keeps them.
+//
 // For several numbers of replicas on one rank; that ranks make no difference is shown by
-// tests/train/test_replicas.c.
+// tests/train/test_replicas.c and replicas/test_groups.c.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -32,6 +35,7 @@ typedef struct subject {
     const tt_policy_def *policy;
     const char *sample;
     int64_t replicas;
+    int64_t group; // replicas in a group; without groups all of them
     tt_arena *arena;
     tt_job *job;
     weight weight[MOST_WEIGHTS];
@@ -46,7 +50,7 @@ static tt_status set(subject *s, tt_settings *settings, const char *key,
     return tt_settings_set(settings, key, value, "law", s->arena);
 }
 
-// "every=2 outer=none" as exchange.every and exchange.outer.
+// "every=2 optim=none" as exchange.every and exchange.optim.
 static tt_status set_sample(subject *s, tt_settings *settings)
 {
     char *text = tt_arena_strdup(s->arena, s->sample), *rest = NULL;
@@ -120,26 +124,46 @@ static tt_status scatter(subject *s)
 
 // ---- what holds ----------------------------------------------------------
 
-// Reads all weights; the distance from their mean, and how far that has moved.
-static tt_status look(subject *s, double *distance_out, double *moved_out)
+// How far replicas are from each other.
+typedef struct spread {
+    double within;  // the distance of replicas from the mean of their group
+    double between; // that of these means from the mean of all
+    double moved;   // how far that has moved
+} spread;
+
+// One element: its mean, and what it adds to squares of distances.
+static double look_at(const subject *s, const double *x, int64_t stride,
+                      spread *sum)
 {
-    double distance = 0, moved = 0;
+    double mean = 0;
+    for (int64_t r = 0; r < s->replicas; r++)
+        mean += x[r * stride] / (double)s->replicas;
+    for (int64_t first = 0; first < s->replicas; first += s->group) {
+        double own = 0;
+        for (int64_t r = first; r < first + s->group; r++)
+            own += x[r * stride] / (double)s->group;
+        for (int64_t r = first; r < first + s->group; r++)
+            sum->within += (x[r * stride] - own) * (x[r * stride] - own);
+        sum->between += (own - mean) * (own - mean) * (double)s->group;
+    }
+    return mean;
+}
+
+// Reads all weights.
+static tt_status look(subject *s, spread *out)
+{
+    spread sum = {0};
     for (int i = 0; i < s->n; i++) {
         const weight *w = &s->weight[i];
         const int64_t n = w->model->count;
         TT_TRY(tt_exec_read(s->job->exec, w->replica->val, w->x));
         for (int64_t k = 0; k < n; k++) {
-            double mean = 0;
-            for (int64_t r = 0; r < s->replicas; r++)
-                mean += w->x[r * n + k] / (double)s->replicas;
-            for (int64_t r = 0; r < s->replicas; r++)
-                distance += (w->x[r * n + k] - mean) * (w->x[r * n + k] - mean);
-            moved = tt_law_worse(moved, fabs(mean - w->mean[k]));
+            const double mean = look_at(s, w->x + k, n, &sum);
+            sum.moved = tt_law_worse(sum.moved, fabs(mean - w->mean[k]));
             w->mean[k] = mean;
         }
     }
-    *distance_out = sqrt(distance);
-    *moved_out = moved;
+    *out = (spread){sqrt(sum.within), sqrt(sum.between), sum.moved};
     return TT_OK;
 }
 
@@ -156,76 +180,117 @@ static tt_status apart(subject *s, double *apart_out)
     return TT_OK;
 }
 
-// By what a step may multiply the distance; 1: nobody agrees, or only about a part.
-static double bound_of(const subject *s, int64_t step, bool *is_quiet_out)
+// A policy at work: inside groups, or between them.
+typedef struct level {
+    const tt_policy_def *policy;
+    const void *params;
+    int64_t n; // that agree
+} level;
+
+static level inside(const subject *s)
 {
-    const tt_policy_def *p = s->policy;
-    const void *params = s->job->exchange.policy_params;
-    const int n = tt_policy_variants(p, params, s->replicas);
+    return (level){s->policy, s->job->exchange.policy_params, s->group};
+}
+
+static level between(const subject *s)
+{
+    return (level){tt_exchange_outer_policy(&s->job->exchange),
+                   s->job->exchange.outer.params, s->replicas / s->group};
+}
+
+static bool keeps_model(const level *l)
+{
+    return l->policy != NULL && tt_policy_keeps_model(l->policy, l->params);
+}
+
+// By what a step may multiply the distance; 1: nobody agrees, or only about a part.
+static double bound_of(const level *l, int64_t step, bool *is_quiet_out)
+{
+    const tt_policy_def *p = l->policy;
+    const int n = p == NULL ? 0 : tt_policy_variants(p, l->params, l->n);
     double bound = 1;
     int due = 0;
     for (int i = 0; i < n; i++)
-        if (p->is_due(params, s->replicas, step, i)) {
+        if (p->is_due(l->params, l->n, step, i)) {
             due++;
             bound *=
-                p->parts != NULL && n > 1 ? 1 : p->rate(params, s->replicas, i);
+                p->parts != NULL && n > 1 ? 1 : p->rate(l->params, l->n, i);
         }
     *is_quiet_out = due == 0;
-    return p->parts != NULL && due == n ? p->rate(params, s->replicas, 0)
-                                        : bound;
+    return n > 0 && p->parts != NULL && due == n ? p->rate(l->params, l->n, 0)
+                                                 : bound;
 }
 
-static tt_status check_step(subject *s, double *distance)
+// A level at which nobody agrees leaves all bits, unless another one moves the weights.
+static void check_distance(const subject *s, const char *which, double before,
+                           double after, const level *l, bool is_alone)
 {
-    const void *params = s->job->exchange.policy_params;
-    const bool keeps = tt_policy_keeps_model(s->policy, params);
-    const char *name = s->policy->name;
-    tt_step_result result;
-    double after = 0, moved = 0, off = 0;
     bool is_quiet = false;
-    TT_TRY(tt_job_step(s->job, tt_job_feed_random, NULL, &result));
-    const double bound = bound_of(s, s->job->step, &is_quiet);
-    TT_TRY(look(s, &after, &moved));
+    const double bound = bound_of(l, s->job->step, &is_quiet);
     tt_law_report_check(
         s->r,
-        is_quiet ? after == *distance
-                 : after <= bound * *distance * (1 + 1e-9) + 1e-12,
-        "%s %s: %lld replicas: the distance went from %g to %g in step %lld, "
-        "at most %g times it",
-        name, s->sample, (long long)s->replicas, *distance, after,
-        (long long)s->job->step, bound);
+        is_quiet && is_alone ? after == before
+                             : after <= bound * before * (1 + 1e-9) + 1e-12,
+        "%s %s: %lld replicas: the distance %s went from %g to %g in step "
+        "%lld, at most %g times it",
+        s->policy->name, s->sample, (long long)s->replicas, which, before,
+        after, (long long)s->job->step, bound);
+}
+
+static tt_status check_step(subject *s, spread *before)
+{
+    const level in = inside(s), out = between(s);
+    const level *top = out.policy != NULL ? &out : &in;
+    const char *name = s->policy->name;
+    tt_step_result result;
+    spread after;
+    double off = 0;
+    bool is_quiet = false;
+    TT_TRY(tt_job_step(s->job, tt_job_feed_random, NULL, &result));
+    TT_TRY(look(s, &after));
+    check_distance(s, "within groups", before->within, after.within, &in,
+                   out.policy == NULL);
+    if (out.policy != NULL && !keeps_model(&in))
+        check_distance(s, "between groups", before->between, after.between,
+                       &out, false);
     TT_TRY(tt_job_model(s->job));
     TT_TRY(apart(s, &off));
-    tt_law_report_check(s->r, keeps || (moved < 1e-12 && off < 1e-12),
+    const bool is_mean = !keeps_model(&in) && !keeps_model(&out);
+    tt_law_report_check(s->r, !is_mean || (after.moved < 1e-12 && off < 1e-12),
                         "%s %s: %lld replicas: their mean moved by %g, the "
                         "model is off by %g",
-                        name, s->sample, (long long)s->replicas, moved, off);
-    tt_law_report_check(s->r, bound > 0 || off < 1e-12,
+                        name, s->sample, (long long)s->replicas, after.moved,
+                        off);
+    const bool is_equal = bound_of(top, s->job->step, &is_quiet) == 0 &&
+                          (top == &in || !in.policy->model_leads);
+    tt_law_report_check(s->r, !is_equal || off < 1e-12,
                         "%s %s: %lld equal replicas are off the model by %g",
                         name, s->sample, (long long)s->replicas, off);
-    *distance = after;
+    *before = after;
     return TT_OK;
 }
 
 static tt_status check_job(subject *s)
 {
-    double distance = 0, moved = 0;
+    spread before;
     TT_TRY(open_job(s));
     TT_TRY(find_weights(s));
     TT_TRY(scatter(s));
-    TT_TRY(look(s, &distance, &moved));
+    TT_TRY(look(s, &before));
     for (int i = 0; i < STEPS; i++)
-        TT_TRY(check_step(s, &distance));
+        TT_TRY(check_step(s, &before));
     return TT_OK;
 }
 
 static tt_status check_sample(tt_law_report *r, const tt_policy_def *policy,
-                              const char *sample, int64_t replicas)
+                              const char *sample, int64_t replicas,
+                              int64_t group)
 {
     subject s = {.r = r,
                  .policy = policy,
                  .sample = sample,
                  .replicas = replicas,
+                 .group = group,
                  .arena = tt_arena_create()};
     tt_status status = s.arena == NULL ? TT_ERR_NOMEM : check_job(&s);
     tt_job_close(s.job);
@@ -235,6 +300,39 @@ static tt_status check_sample(tt_law_report *r, const tt_policy_def *policy,
     tt_law_report_check(r, status == TT_OK, "%s %s: %lld replicas: %s",
                         policy->name, sample, (long long)replicas,
                         tt_error_message());
+    return TT_OK;
+}
+
+// Eight replicas in groups of four or two, under the policies that are named.
+static tt_status check_groups(tt_law_report *r)
+{
+    static const struct {
+        const char *policy, *sample;
+        int64_t group;
+    } table[] = {
+        {"average", "every=2 group=4 outer.policy=average outer.every=4", 4},
+        {"average",
+         "every=1 group=2 outer.policy=average outer.every=2 "
+         "outer.optim=nesterov outer.optim_lr=0.7",
+         2},
+        {"average",
+         "every=2 optim=momentum group=4 outer.policy=elastic outer.every=2",
+         4},
+        {"elastic",
+         "every=1 alpha=0.4 group=4 outer.policy=elastic outer.every=2", 4},
+        {"elastic", "every=2 group=2 outer.policy=gossip outer.every=3", 2},
+        {"gossip",
+         "graph=ring group=4 outer.policy=average outer.every=4 outer.parts=2",
+         4},
+        {"gossip",
+         "graph=ring group=2 outer.policy=gossip outer.graph=exponential "
+         "outer.turns=true",
+         2},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (tt_law_report_wants(r, table[i].policy))
+            TT_TRY(check_sample(r, tt_policy_find(table[i].policy),
+                                table[i].sample, 8, table[i].group));
     return TT_OK;
 }
 
@@ -252,9 +350,9 @@ static tt_status run(tt_law_report *r)
         for (const char *const *p = all[i]->samples; p != NULL && *p != NULL;
              p++)
             for (size_t k = 0; k < sizeof replicas / sizeof *replicas; k++)
-                TT_TRY(check_sample(r, all[i], *p, replicas[k]));
+                TT_TRY(check_sample(r, all[i], *p, replicas[k], replicas[k]));
     }
-    return TT_OK;
+    return check_groups(r);
 }
 
 const tt_law_def tt_law_policy = {

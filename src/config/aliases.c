@@ -50,6 +50,7 @@ static const struct {
     {"optim.warmup", "warmup warm_up warmup_steps warmup_iters lr_warmup_iters "
                      "lr_warmup_steps num_warmup_steps"},
     {"optim.weight_decay", "weight_decay wd l2"},
+    {"exchange.optim", "outer outer_optimizer outer_optimiser"},
     {"optim", "optimizer optimiser opt optimizer_type optimizer_name"},
     {"optim.momentum", "momentum"},
     {"optim.beta1", "beta1 betas adam_beta1"},

@@ -161,5 +161,10 @@ tt_status tt_grid_make(const tt_distribution *distribution, int32_t ranks,
 // The mesh of a grid with so many ranks along data.
 tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
                        int64_t data, tt_arena *arena, const char **mesh_out);
+// The same with so many along data, and behind each so many along a further axis: those
+// of a group.
+tt_status tt_grid_mesh_groups(const tt_distribution *distribution,
+                              const tt_grid *grid, int64_t data, int64_t group,
+                              tt_arena *arena, const char **mesh_out);
 
 #endif

@@ -27,10 +27,21 @@ static const tt_opt coding[] = {
      "replicas that send codes or have weights of their own; any number of "
      "ranks along data that divides it carries them; 0: as many as ranks",
      TT_OPT_I64, AT(replicas), NULL, 0, 65535},
+    {"group", "0",
+     "replicas in a group: exchange.policy is for those of one group, "
+     "exchange.outer.policy between groups; 0: there are no groups",
+     TT_OPT_I64, AT(group), NULL, 0, 65535},
     {"meet", "0",
      "steps after which replicas with weights of their own tell each other "
      "losses and wishes at the latest; 0: log.every",
      TT_OPT_I64, AT(meet), NULL, 0, 1e9},
+    {0},
+};
+
+// `choices` are the names of static policies.
+static const tt_opt outer[] = {
+    {"policy", "none", "how groups of replicas come to agree with each other",
+     TT_OPT_CHOICE, offsetof(tt_exchange_outer, policy)},
     {0},
 };
 
@@ -49,6 +60,17 @@ static const char *list_policies(tt_arena *arena)
     const char *text = all[0]->name;
     for (int i = 1; i < n && text != NULL; i++)
         text = tt_arena_printf(arena, "%s|%s", text, all[i]->name);
+    return text;
+}
+
+static const char *list_outer(tt_arena *arena)
+{
+    int n = 0;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    const char *text = outer[0].fallback;
+    for (int i = 0; i < n && text != NULL; i++)
+        if (all[i]->kind == TT_POLICY_STATIC)
+            text = tt_arena_printf(arena, "%s|%s", text, all[i]->name);
     return text;
 }
 
@@ -76,6 +98,23 @@ const tt_codec_def *tt_exchange_codec_of(const tt_settings *settings)
     return def != NULL ? def : tt_codec_find(coding[0].fallback);
 }
 
+const tt_policy_def *tt_exchange_outer_of(const tt_settings *settings)
+{
+    const tt_setting *s = tt_settings_find(settings, "exchange.outer.policy");
+    const tt_policy_def *def = s == NULL ? NULL : tt_policy_find(s->value);
+    return def != NULL && def->kind == TT_POLICY_STATIC ? def : NULL;
+}
+
+const tt_policy_def *tt_exchange_outer_policy(const tt_exchange *exchange)
+{
+    int n = 0, before = exchange->outer.policy;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    for (int i = 0; i < n && before > 0; i++)
+        if (all[i]->kind == TT_POLICY_STATIC && --before == 0)
+            return all[i];
+    return NULL;
+}
+
 tt_status tt_exchange_room(const tt_settings *settings, tt_arena *arena,
                            tt_exchange *exchange)
 {
@@ -92,7 +131,14 @@ const tt_policy_def *tt_exchange_policy(const tt_exchange *exchange)
 
 bool tt_exchange_differs(const tt_exchange *exchange)
 {
-    return tt_exchange_policy(exchange)->kind != TT_POLICY_SUM;
+    return tt_exchange_policy(exchange)->kind != TT_POLICY_SUM ||
+           exchange->outer.policy > 0;
+}
+
+bool tt_exchange_is_static(const tt_exchange *exchange)
+{
+    return tt_exchange_differs(exchange) &&
+           tt_exchange_policy(exchange)->kind != TT_POLICY_DYNAMIC;
 }
 
 const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange)
@@ -132,6 +178,22 @@ tt_status tt_exchange_table(const tt_policy_def *policy, tt_arena *arena,
     return TT_OK;
 }
 
+tt_status tt_exchange_outer_table(const tt_policy_def *policy, tt_arena *arena,
+                                  const tt_opt **table_out)
+{
+    const tt_opt_part part[] = {{outer, 0},
+                                {policy != NULL ? policy->options : NULL,
+                                 offsetof(tt_exchange_outer, params)}};
+    const char *names = list_outer(arena);
+    tt_opt *table = NULL;
+    if (names == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_opt_join(part, 2, arena, &table));
+    table[0].choices = names;
+    *table_out = table;
+    return TT_OK;
+}
+
 static tt_status read_own(tt_settings *settings, const char *prefix,
                           const tt_opt *options, void *params, tt_arena *arena)
 {
@@ -153,6 +215,9 @@ tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
     TT_TRY(read_own(settings, "exchange.codec",
                     tt_exchange_codec_of(settings)->options, e.codec_params,
                     arena));
+    TT_TRY(
+        tt_exchange_outer_table(tt_exchange_outer_of(settings), arena, &table));
+    TT_TRY(read_own(settings, "exchange.outer", table, &e.outer, arena));
     *exchange_out = e;
     return TT_OK;
 }

@@ -23,23 +23,38 @@ typedef enum tt_feedback {
     TT_FEEDBACK_OFF,
 } tt_feedback;
 
+// Between groups of replicas: exchange.outer.*
+typedef struct tt_exchange_outer {
+    int policy; // 0: none; then the static ones, in the order of tt_policy_all
+    _Alignas(16) char params[TT_POLICY_PARAMS]; // of the policy's own table
+} tt_exchange_outer;
+
 typedef struct tt_exchange {
     int policy;         // index of tt_policy_all
     int codec;          // index of tt_codec_all
     int feedback;       // tt_feedback
     int64_t replicas;   // 0: as many as ranks along data
+    int64_t group;      // replicas in a group; 0: there are no groups
     int64_t meet;       // steps between two meetings at most; 0: log.every
     void *codec_params; // of its own table
     int64_t bucket;     // bytes; 0: as measured
     int order;          // tt_flight_order
     // Of the policy's own table: the struct that its def says.
     _Alignas(16) char policy_params[TT_POLICY_PARAMS];
+    tt_exchange_outer outer;
 } tt_exchange;
 
 // The policy that exchange.policy names. A name that there is not is found by the table
 // below; the usual one then stands in.
 const tt_policy_def *tt_exchange_policy_of(const tt_settings *settings);
 const tt_policy_def *tt_exchange_policy(const tt_exchange *exchange);
+
+// The policy between groups that exchange.outer.policy names; NULL: none.
+const tt_policy_def *tt_exchange_outer_of(const tt_settings *settings);
+const tt_policy_def *tt_exchange_outer_policy(const tt_exchange *exchange);
+// All of exchange.outer.* under a policy; offsets are into tt_exchange_outer.
+tt_status tt_exchange_outer_table(const tt_policy_def *policy, tt_arena *arena,
+                                  const tt_opt **table_out);
 
 // All of exchange.* under a policy (NULL: what every policy has), in the arena; offsets are
 // into tt_exchange.
@@ -55,6 +70,8 @@ const tt_codec_def *tt_exchange_codec(const tt_exchange *exchange);
 
 // Whether replicas have weights of their own.
 bool tt_exchange_differs(const tt_exchange *exchange);
+// Whether they agree in ways that are known beforehand.
+bool tt_exchange_is_static(const tt_exchange *exchange);
 // Whether replicas send something else than their gradients.
 bool tt_exchange_is_coded(const tt_exchange *exchange);
 bool tt_exchange_has_feedback(const tt_exchange *exchange);

@@ -99,6 +99,10 @@ static tt_status visit_exchange(const visitor *v)
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(v->settings), v->arena,
                              &table));
     TT_TRY(v->visit(v->user, "exchange", table, e));
+    TT_TRY(tt_exchange_outer_table(tt_exchange_outer_of(v->settings), v->arena,
+                                   &table));
+    TT_TRY(v->visit(v->user, "exchange.outer", table,
+                    e != NULL ? &e->outer : NULL));
     return visit_own(v, "exchange.codec",
                      tt_exchange_codec_of(v->settings)->options,
                      e != NULL ? e->codec_params : NULL);

@@ -132,6 +132,8 @@ static tt_status add_policies(rows *r)
     const tt_policy_def *const *all = tt_policy_all(&n);
     TT_TRY(tt_exchange_table(NULL, r->arena, &table));
     TT_TRY(add(r, "exchange", table, ""));
+    TT_TRY(tt_exchange_outer_table(NULL, r->arena, &table));
+    TT_TRY(add(r, "exchange.outer", table, ""));
     for (int i = 0; i < n; i++)
         TT_TRY(add(r, "exchange", all[i]->options, all[i]->name));
     return TT_OK;

@@ -18,6 +18,7 @@
 // so tensor, which sends most, is last by default, and pipe, which sends least, first.
 
 #include "config/distribution.h"
+#include "ops/comm/replicas.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -257,8 +258,22 @@ static int axis_of(const tt_distribution *distribution, const tt_layout *usual,
     return dims[d].axis;
 }
 
+static void add_axis(tt_str *mesh, const char *name, int64_t size)
+{
+    if (size > 1)
+        tt_str_addf(mesh, "%s%s:%lld", mesh->n > 0 ? " " : "", name,
+                    (long long)size);
+}
+
 tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
                        int64_t data, tt_arena *arena, const char **mesh_out)
+{
+    return tt_grid_mesh_groups(distribution, grid, data, 1, arena, mesh_out);
+}
+
+tt_status tt_grid_mesh_groups(const tt_distribution *distribution,
+                              const tt_grid *grid, int64_t data, int64_t group,
+                              tt_arena *arena, const char **mesh_out)
 {
     int order[TT_N_AXES] = {0};
     tt_str mesh = {0};
@@ -268,10 +283,10 @@ tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
         swap_last(order);
     for (int i = 0; i < TT_N_AXES; i++) {
         const int a = order[i];
-        const int64_t size = a == TT_AXIS_DATA ? data : grid->size[a];
-        if (size > 1)
-            tt_str_addf(&mesh, "%s%s:%lld", mesh.n > 0 ? " " : "",
-                        tt_axis_name[a], (long long)size);
+        add_axis(&mesh, tt_axis_name[a],
+                 a == TT_AXIS_DATA ? data : grid->size[a]);
+        if (a == TT_AXIS_DATA)
+            add_axis(&mesh, TT_GROUP, group);
     }
     *mesh_out = tt_str_keep(&mesh, arena);
     return *mesh_out != NULL ? TT_OK : TT_ERR_NOMEM;

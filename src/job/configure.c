@@ -19,7 +19,7 @@
 #include "job/exact.h"
 #include "job/exchange.h"
 #include "job/job.h"
-#include "job/replicas.h"
+#include "job/replicas/replicas.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,10 @@
 
 #include "job/feed.h"
 
+#include "ops/comm/replicas.h"
 #include "state/tensors.h"
+
+#include <string.h>
 
 static tt_status check_ids(const int32_t *ids, int64_t n, int64_t classes,
                            const char *what)
@@ -83,10 +86,15 @@ static piece piece_of(const tt_plan *plan, const char *name)
     tt_local_of(input_type(plan, name), &plan->graph->mesh, plan->rank,
                 &p.local);
     p.count = tt_shape_count(&p.local.shape);
-    // The loader has delivered this rank's samples only, so along the batch the
-    // piece begins at 0.
-    p.local.origin[0] = 0;
-    p.local.global[0] = p.local.shape.factor[0].size;
+    // The loader has delivered this rank's samples only, so along the batch (and along
+    // replicas, each with samples of its own) the piece begins at 0.
+    bool is_samples = true;
+    for (int f = 0; f < p.local.shape.n_factors && is_samples; f++) {
+        is_samples = strcmp(p.local.shape.factor[f].name, TT_GROUP) == 0 ||
+                     strcmp(p.local.shape.factor[f].name, TT_REPLICA) == 0;
+        p.local.origin[f] = 0;
+        p.local.global[f] = p.local.shape.factor[f].size;
+    }
     p.samples = 1;
     for (int f = 0; f < p.local.shape.n_factors; f++)
         p.samples *= p.local.global[f];

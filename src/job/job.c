@@ -25,7 +25,7 @@
 #include "job/endless.h"
 #include "job/feed.h"
 #include "job/kept.h"
-#include "job/replicas.h"
+#include "job/replicas/replicas.h"
 #include "plan/seconds.h"
 #include "weights/weights.h"
 
@@ -68,11 +68,12 @@ void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
     }
     tt_local_of(&g->value[tt_graph_find(g, "x").id].type, &g->mesh,
                 job->peers.rank, &x);
-    *first_out = x.origin[0];
-    *n_out = x.shape.factor[0].size;
-    if (job->replicas.n > 0) { // [replica batch ...]
-        *first_out *= x.shape.factor[1].size;
-        *n_out *= x.shape.factor[1].size;
+    *first_out = 0;
+    *n_out = 1;
+    for (int f = 0; f < 1 + tt__job_replicas_dims(job); f++) {
+        // [batch ...], [replica batch ...] or [group replica batch ...]
+        *first_out = *first_out * x.global[f] + x.origin[f];
+        *n_out *= x.shape.factor[f].size;
     }
 }
 

@@ -1,5 +1,5 @@
 // meeting - what a step tells, and what ranks tell each other of replicas with weights of
-// their own (job/replicas.c).
+// their own (job/replicas/replicas.c).
 
 #ifndef TT_JOB_MEETING_H
 #define TT_JOB_MEETING_H
@@ -36,7 +36,7 @@ typedef struct tt_replica_tally {
     double distance, length;
 } tt_replica_tally;
 
-// Replicas with weights of their own (job/replicas.c).
+// Replicas with weights of their own (job/replicas/replicas.c).
 typedef struct tt_job_replicas {
     int64_t n;               // on this rank; 0: weights are equal everywhere
     tt_replica_tally *tally; // of each

@@ -25,7 +25,7 @@
 #include "job/internal.h"
 #include "job/job.h"
 #include "job/pipeline.h"
-#include "job/replicas.h"
+#include "job/replicas/replicas.h"
 #include "job/same_order.h"
 #include "job/train_graph.h"
 #include "job/variant.h"

@@ -307,12 +307,26 @@ static tt_status run(tt__blocks *w, const tt_blocks_params *p)
     return rewrite(w);
 }
 
-static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+static tt_status fold(const tt_graph *in, const tt_blocks_params *p,
+                      tt_graph **out)
 {
-    const tt_blocks_params *p = params;
     tt__blocks w = {.at_once = p->at_once};
     TT_TRY(tt__rewrite_begin(&w.r, in, 0));
     return tt__rewrite_end(&w.r, run(&w, p), out);
+}
+
+static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+{
+    const tt_blocks_params *p = params;
+    const tt_blocks_params first = {.axis = p->first_axis,
+                                    .ranks = p->first_ranks};
+    tt_graph *between = NULL;
+    if (p->first_axis == NULL)
+        return fold(in, p, out);
+    TT_TRY(fold(in, &first, &between));
+    const tt_status status = fold(between, p, out);
+    tt_graph_destroy(between);
+    return status;
 }
 
 static const tt_opt options[] = {

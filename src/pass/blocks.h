@@ -8,6 +8,9 @@
 typedef struct tt_blocks_params {
     const char *axis; // NULL: "data"
     int64_t ranks;    // number of ranks along the axis
+    // An axis of which the same is done before; NULL: none.
+    const char *first_axis;
+    int64_t first_ranks;
     bool
         at_once; // gradients are summed over ranks in the update, not before: for
                  // steps of one micro-batch

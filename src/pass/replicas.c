@@ -18,6 +18,8 @@
 //   inputs     have a first dim `replica`: the samples of all replicas
 //   states     NAME.replica, with a first dim `replica`. What the step does not change
 //              (frozen weights) is shared
+//   groups     of replicas are a second axis, and a dim `group` before the first; then
+//              there are two levels of agreements
 //   outputs    one number for each replica
 //   model      weights, statistics and averages by their old names: replicas_aside.c makes
 //              them of the replicas, and the replicas of them
@@ -31,7 +33,6 @@
 #include "ops/ops.h"
 #include "pass/pass.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- placements ----------------------------------------------------------
@@ -48,22 +49,34 @@ tt_val tt__replicas_take(tt__replicas *w, tt_val x, int64_t drop)
     return own;
 }
 
-// The type of all replicas' values together: a first dim, split along the axis.
-static tt_status widen(const tt__replicas *w, const tt_type *type,
+// The type of all replicas' values together: dims at the front, split along the axes of
+// the highest `levels` levels.
+static tt_status widen(const tt__replicas *w, const tt_type *type, int levels,
                        tt_type *wide_out)
 {
     tt_type wide = {.dtype = type->dtype};
-    TT_TRY(tt_shape_push(&wide.shape, TT_REPLICA, w->replicas));
+    for (int i = w->n_levels - 1; i >= w->n_levels - levels; i--)
+        TT_TRY(tt_shape_push(&wide.shape, i > 0 ? TT_GROUP : TT_REPLICA,
+                             w->level[i].n));
     for (int d = 0; d < type->shape.ndim; d++)
         TT_TRY(tt_shape_push_dim(&wide.shape, &type->shape, d));
     for (int a = 0; a < w->r.old->mesh.n_axes; a++) {
         wide.place[a] = type->place[a];
         if (wide.place[a].kind == TT_SPLIT)
-            wide.place[a].factor++;
+            wide.place[a].factor += levels;
     }
-    wide.place[w->axis] = tt_place_split(0);
+    for (int i = 0; i < levels; i++)
+        wide.place[w->level[w->n_levels - 1 - i].axis] = tt_place_split(i);
     *wide_out = wide;
     return TT_OK;
+}
+
+int tt__replicas_dims(const tt__replicas *w, const tt_type *type)
+{
+    int n = 0;
+    for (int i = 0; i < w->n_levels; i++)
+        n += type->place[w->level[i].axis].kind == TT_SPLIT;
+    return n;
 }
 
 static void place(tt__replicas *w, tt_val v, const tt_place *places)
@@ -72,26 +85,49 @@ static void place(tt__replicas *w, tt_val v, const tt_place *places)
         tt_place_set(&w->r.b, v, a, places[a]);
 }
 
-tt_val tt__replicas_stack(tt__replicas *w, tt_val x, tt_val state)
+// The first `n` dims of a shape, as text.
+static const char *front(tt__replicas *w, const tt_shape *shape, int n)
+{
+    tt_str text = {0};
+    for (int i = 0; i < n; i++)
+        tt_str_addf(&text, "%s%s:%lld", i > 0 ? " " : "", shape->factor[i].name,
+                    (long long)shape->factor[i].size);
+    return tt_str_keep(&text, w->r.b.graph->arena);
+}
+
+static tt_val stack_as(tt__replicas *w, tt_val x, const tt_type *type)
 {
     tt_builder *b = &w->r.b;
-    const tt_type type = *tt_type_of(b, state);
-    char dims[32];
-    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)w->replicas);
-    const tt_val all = type.place[w->axis].kind == TT_SPLIT
-                           ? tt_stack(b, x, dims)
-                           : tt_own(b, x, 0);
-    place(w, all, type.place);
+    const int n = tt__replicas_dims(w, type);
+    const char *dims = front(w, &type->shape, n);
+    if (dims == NULL)
+        return tt_builder_fail(b, TT_ERR_NOMEM);
+    const tt_val all = n > 0 ? tt_stack(b, x, dims) : tt_own(b, x, 0);
+    place(w, all, type->place);
     return all;
 }
 
+tt_val tt__replicas_stack(tt__replicas *w, tt_val x, tt_val state)
+{
+    const tt_type type = *tt_type_of(&w->r.b, state);
+    return stack_as(w, x, &type);
+}
+
+tt_val tt__replicas_number(tt__replicas *w, tt_val x)
+{
+    tt_type own = *tt_type_of(&w->r.b, x), wide;
+    if (widen(w, &own, w->n_levels, &wide) != TT_OK)
+        return tt_builder_fail(&w->r.b, TT_ERR_STATE);
+    return stack_as(w, x, &wide);
+}
+
 tt_val tt__replicas_state(tt__replicas *w, int32_t old, const char *suffix,
-                          bool is_common, tt_init init)
+                          int levels, tt_init init)
 {
     tt_builder *b = &w->r.b;
     const tt_value *value = &w->r.old->value[old];
-    tt_type type = value->type;
-    if (!is_common && widen(w, &value->type, &type) != TT_OK)
+    tt_type type;
+    if (widen(w, &value->type, levels, &type) != TT_OK)
         return tt_builder_fail(b, TT_ERR_STATE);
     if (strcmp(suffix, TT_REPLICA) != 0)
         type.dtype = tt_dtype_master(type.dtype);
@@ -105,13 +141,18 @@ tt_val tt__replicas_state(tt__replicas *w, int32_t old, const char *suffix,
     return v;
 }
 
+static void place_replica(tt__replicas *w, tt_val v)
+{
+    for (int i = 0; i < w->n_levels && tt_is(v); i++)
+        tt_place_set(&w->r.b, v, w->level[i].axis, tt_place_own());
+}
+
 // The replica's own part of a value of all replicas, placed like an old value.
 static tt_val own_like(tt__replicas *w, tt_val wide, int32_t old)
 {
-    const tt_val own = tt_own(&w->r.b, wide, 1);
+    const tt_val own = tt_own(&w->r.b, wide, w->n_levels);
     place(w, own, w->r.old->value[old].type.place);
-    if (tt_is(own))
-        tt_place_set(&w->r.b, own, w->axis, tt_place_own());
+    place_replica(w, own);
     return own;
 }
 
@@ -124,7 +165,7 @@ static tt_status add_input(tt__replicas *w, int32_t v)
     const tt_value *value = &w->r.old->value[v];
     tt_graph from = {0};
     tt_value wide = *value;
-    TT_TRY(widen(w, &value->type, &wide.type));
+    TT_TRY(widen(w, &value->type, w->n_levels, &wide.type));
     wide.role = TT_ROLE_INPUT;
     from.value = &wide;
     const tt_val leaf = tt_leaf_copy(b, &from, (tt_val){0});
@@ -158,12 +199,13 @@ static tt_status add_state(tt__replicas *w, int32_t v)
     *s = (tt__replica_state){.old = v,
                              .model = TT_NONE,
                              .work = TT_NONE,
+                             .group = TT_NONE,
                              .is_weight = value->role == TT_ROLE_PARAM};
     if (has_model(value->role)) {
         TT_TRY(tt__copy_leaf(b, w->r.old, v, w->model_of));
         s->model = w->model_of[v];
     }
-    s->replica = tt__replicas_state(w, v, TT_REPLICA, false,
+    s->replica = tt__replicas_state(w, v, TT_REPLICA, w->n_levels,
                                     is_made ? zero : value->init);
     TT_TRY(b->status);
     TT_TRY(tt__copy_aim(b, TT_FORWARD, 0, value->name));
@@ -226,7 +268,7 @@ static tt_status do_node(void *pass, int32_t n)
         w->is_own[v] = is_own;
         place(w, out[i], w->r.old->value[v].type.place);
         if (is_own)
-            tt_place_set(b, out[i], w->axis, tt_place_own());
+            place_replica(w, out[i]);
         if (!tt_is(updates))
             continue;
         const tt_val state = w->state[w->state_of[updates.id]].replica;
@@ -239,17 +281,11 @@ static tt_status do_node(void *pass, int32_t n)
 static tt_status add_outputs(tt__replicas *w)
 {
     tt_builder *b = &w->r.b;
-    char dims[32];
-    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)w->replicas);
     for (int32_t o = 0; o < w->r.old->n_outputs; o++) {
         const tt_graph_output *output = &w->r.old->output[o];
         const int32_t v = output->val.id;
-        tt_type wide;
         TT_TRY(tt__copy_aim(b, TT_UPDATE, 0, output->name));
-        TT_TRY(widen(w, &w->r.old->value[v].type, &wide));
-        const tt_val all = tt_stack(b, w->r.kept[v], dims);
-        place(w, all, wide.place);
-        tt_output(b, output->name, all);
+        tt_output(b, output->name, tt__replicas_number(w, w->r.kept[v]));
     }
     return b->status;
 }
@@ -259,29 +295,49 @@ static tt_status add_outputs(tt__replicas *w)
 static tt_status check_leaf(const tt__replicas *w, int32_t v)
 {
     const tt_value *value = &w->r.old->value[v];
-    if (value->type.place[w->axis].kind == TT_REPLICATE)
-        return TT_OK;
-    return tt_fail(TT_ERR_UNSUPPORTED,
-                   "%s is split along %s, where replicas have all of it",
-                   value->name, w->r.old->mesh.axis[w->axis].name);
+    for (int i = 0; i < w->n_levels; i++) {
+        const int axis = w->level[i].axis;
+        if (value->type.place[axis].kind != TT_REPLICATE)
+            return tt_fail(
+                TT_ERR_UNSUPPORTED,
+                "%s is split along %s, where replicas have all of it",
+                value->name, w->r.old->mesh.axis[axis].name);
+    }
+    return TT_OK;
 }
 
-static tt_status find_axis(tt__replicas *w)
+static tt_status find_level(tt__replicas *w, const tt_replicas_level *level,
+                            int first)
 {
     const tt_mesh *mesh = &w->r.old->mesh;
-    const char *name = w->params->axis == NULL ? "data" : w->params->axis;
-    for (w->axis = 0; w->axis < mesh->n_axes; w->axis++)
-        if (strcmp(mesh->axis[w->axis].name, name) == 0) {
-            w->replicas = mesh->axis[w->axis].size;
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (strcmp(mesh->axis[a].name, level->axis) == 0) {
+            w->level[w->n_levels++] = (tt__level){.axis = a,
+                                                  .n = mesh->axis[a].size,
+                                                  .policy = level->policy,
+                                                  .params = level->params,
+                                                  .first = first};
             return TT_OK;
         }
-    return tt_fail(TT_ERR_ARG, "the mesh has no axis %s", name);
+    return tt_fail(TT_ERR_ARG, "the mesh has no axis %s", level->axis);
+}
+
+// Agreements of the second level are numbered after those of the first.
+static tt_status find_levels(tt__replicas *w)
+{
+    int first = 0;
+    for (int i = 0; i < w->params->n_levels; i++) {
+        TT_TRY(find_level(w, &w->params->level[i], first));
+        first += tt_policy_variants(w->level[i].policy, w->level[i].params,
+                                    w->level[i].n);
+    }
+    return TT_OK;
 }
 
 static tt_status rewrite(tt__replicas *w)
 {
     const int64_t values = w->r.old->n_values;
-    TT_TRY(find_axis(w));
+    TT_TRY(find_levels(w));
     w->state_of = tt__rewrite_array(&w->r, values, sizeof *w->state_of);
     w->is_own = tt__rewrite_array(&w->r, values, sizeof *w->is_own);
     w->model_of = tt__rewrite_vals(&w->r, values);

@@ -1,9 +1,17 @@
 // replicas_aside - what replicas do between steps, as segments of their own.
 //
-//   agree.i   variant i of the policy's agreement, for every weight of its part
-//   meet.0    the model from the replicas: means, unless agreements keep the weights; and
-//             how far the replicas are from it
-//   spread.0  the replicas from the model: at the beginning, or with other replicas
+//   agree.i   variant i of the policy's agreement, for every weight of its part; then those
+//             of the policy between groups
+//   meet.0    the model from the replicas (replicas_model.c)
+//   spread.0  the replicas from the model
+//
+// A group speaks to others through its model: the one that its policy keeps (a centre), or
+// the mean of its replicas. What comes of it moves all of them by as much, or only the
+// centre, if that is what its replicas follow:
+//
+//   replicas   x0 x1 x2 x3 | x4 x5 x6 x7      agree inside, every few steps
+//   speaker         s0     |     s1           agree with each other, every many steps
+//                     \___ s __/
 //
 // Each reads states through leaves of its own (TT_ROLE_AGAIN), and leaves new ones. All
 // weights are sent before the first that came is used, so that they travel while others
@@ -28,13 +36,15 @@
 // One state on its way through a segment.
 typedef struct parcel {
     const tt__replica_state *s;
-    tt_val x, model;                // leaves
+    int level;
+    tt_val x, group, model;         // leaves
+    tt_val own;                     // what the replica has
     tt_val state[TT_POLICY_STATES]; // leaves
     tt_agreement a;
     tt__coded coded;
 } parcel;
 
-static bool is_coded(const tt__replicas *w)
+bool tt__replicas_is_coded(const tt__replicas *w)
 {
     return w->params->codec != NULL;
 }
@@ -45,15 +55,15 @@ static tt__coded_by coded_by(tt__replicas *w)
                           .codec = w->params->codec,
                           .params = w->params->codec_params,
                           .feedback = w->params->feedback,
-                          .axis = w->axis,
-                          .replicas = w->replicas};
+                          .axis = w->level[0].axis,
+                          .replicas = w->level[0].n};
 }
 
 // ---- placements ----------------------------------------------------------
 
 // Nodes from `first` on run on what each rank has: a result is own along an axis where
 // something that the node reads is.
-static void place_own(tt__replicas *w, int32_t first)
+void tt__replicas_place(tt__replicas *w, int32_t first)
 {
     tt_graph *g = w->r.b.graph;
     for (int32_t n = first; n < g->n_nodes; n++) {
@@ -71,11 +81,11 @@ static void place_own(tt__replicas *w, int32_t first)
     }
 }
 
-static tt_val scaled(tt__replicas *w, tt_val x, double by)
+tt_val tt__replicas_scaled(tt__replicas *w, tt_val x, double by)
 {
     const int32_t first = w->r.b.graph->n_nodes;
     const tt_val y = tt_scale(&w->r.b, x, by);
-    place_own(w, first);
+    tt__replicas_place(w, first);
     return y;
 }
 
@@ -85,13 +95,13 @@ static tt_val cast(tt__replicas *w, tt_val x, tt_dtype dtype)
     if (tt_type_of(&w->r.b, x)->dtype == dtype)
         return x;
     const tt_val y = tt_cast(&w->r.b, x, dtype);
-    place_own(w, first);
+    tt__replicas_place(w, first);
     return y;
 }
 
 // ---- states --------------------------------------------------------------
 
-static tt_val again(tt__replicas *w, tt_val state)
+tt_val tt__replicas_again(tt__replicas *w, tt_val state)
 {
     tt_builder *b = &w->r.b;
     if (!tt_is(state))
@@ -110,15 +120,17 @@ static tt_val again(tt__replicas *w, tt_val state)
 }
 
 // What a replica has of a state, in a precision that can be added.
-static tt_val take(tt__replicas *w, tt_val leaf)
+tt_val tt__replicas_read(tt__replicas *w, tt_val leaf)
 {
+    if (!tt_is(leaf))
+        return TT_NONE;
     const tt_type *type = tt_type_of(&w->r.b, leaf);
-    const bool is_wide = type->place[w->axis].kind == TT_SPLIT;
     const tt_dtype dtype = tt_dtype_master(type->dtype);
-    return cast(w, tt__replicas_take(w, leaf, is_wide ? 1 : 0), dtype);
+    const int drop = tt__replicas_dims(w, type);
+    return cast(w, tt__replicas_take(w, leaf, drop), dtype);
 }
 
-static void settle(tt__replicas *w, tt_val leaf, tt_val x)
+void tt__replicas_settle(tt__replicas *w, tt_val leaf, tt_val x)
 {
     if (!tt_is(leaf) || !tt_is(x))
         return;
@@ -128,128 +140,180 @@ static void settle(tt__replicas *w, tt_val leaf, tt_val x)
 
 // ---- sending -------------------------------------------------------------
 
-static tt_val mean_of(tt__replicas *w, tt_val x)
+tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x)
 {
     tt_builder *b = &w->r.b;
+    const tt__level *l = &w->level[level];
     const tt_val term = tt_own(b, x, 0); // another word for a term
     for (int a = 0; a < b->graph->mesh.n_axes && tt_is(term); a++)
         tt_place_set(b, term, a, tt_type_of(b, x)->place[a]);
-    tt_place_set(b, term, w->axis, tt_place_partial(TT_SUM));
-    return scaled(w, tt_all_reduce(b, term, w->axis, TT_SUM),
-                  1 / (double)w->replicas);
+    tt_place_set(b, term, l->axis, tt_place_partial(TT_SUM));
+    return tt__replicas_scaled(w, tt_all_reduce(b, term, l->axis, TT_SUM),
+                               1 / (double)l->n);
 }
 
 // What replica r - by has, for replica r.
-static tt_val from_neighbour(tt__replicas *w, tt_val x, int64_t by)
+static tt_val from_neighbour(tt__replicas *w, const tt__level *l, tt_val x,
+                             int64_t by)
 {
     tt_builder *b = &w->r.b;
     char dims[32];
-    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)w->replicas);
+    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)l->n);
     const tt_val all = tt_stack(b, x, dims);
     for (int a = 0; a < b->graph->mesh.n_axes && tt_is(all); a++)
         tt_place_set(b, all, a,
-                     a == w->axis ? tt_place_split(0)
+                     a == l->axis ? tt_place_split(0)
                                   : tt_type_of(b, x)->place[a]);
-    return tt__replicas_take(w, tt_shift(b, all, w->axis, (int)by), 1);
+    const tt_val there = tt_shift(b, all, l->axis, (int)by);
+    const tt_val own = tt_own(b, there, 1);
+    for (int a = 0; a < b->graph->mesh.n_axes && tt_is(own); a++)
+        tt_place_set(b, own, a, tt_type_of(b, x)->place[a]);
+    return own;
 }
 
 static tt_status join(tt__replicas *w, parcel *p)
 {
-    const tt_replicas_params *o = w->params;
+    const tt__level *l = &w->level[p->level];
     int64_t from[TT_POLICY_GOT];
-    const int n = tt_policy_neighbours(o->policy, o->policy_params, w->replicas,
-                                       p->a.variant, from);
+    const int n =
+        tt_policy_neighbours(l->policy, l->params, l->n, p->a.variant, from);
     for (int i = 0; i < n; i++)
-        p->a.got[i] = from_neighbour(w, p->a.sent, from[i]);
+        p->a.got[i] = from_neighbour(w, l, p->a.sent, from[i]);
     if (n > 0)
         return w->r.b.status;
-    if (is_coded(w)) {
+    if (tt__replicas_is_coded(w)) {
         const tt__coded_by by = coded_by(w);
         return tt__coded_begin(&by, &p->coded, p->a.sent,
                                w->r.old->value[p->s->old].name);
     }
-    p->a.got[0] = mean_of(w, p->a.sent);
+    p->a.got[0] = tt__replicas_mean(w, p->level, p->a.sent);
     return w->r.b.status;
 }
 
 // ---- agreements ----------------------------------------------------------
 
-static tt_status begin(tt__replicas *w, parcel *p, int variant)
+static tt_status aim(tt__replicas *w, const parcel *p)
+{
+    return tt__copy_aim(&w->r.b, TT_AGREE,
+                        w->level[p->level].first + p->a.variant,
+                        w->r.old->value[p->s->old].name);
+}
+
+// What speaks for the replica at its level: its weights; of a group its model, or the mean
+// of its replicas.
+static tt_val speaker(tt__replicas *w, parcel *p)
+{
+    const tt_val x = tt__replicas_read(w, p->x);
+    p->own = x;
+    if (p->level == 0)
+        return x;
+    return tt_is(p->group) ? tt__replicas_read(w, p->group)
+                           : tt__replicas_mean(w, 0, x);
+}
+
+static tt_status begin(tt__replicas *w, parcel *p)
 {
     tt_builder *b = &w->r.b;
-    const tt_replicas_params *o = w->params;
+    const tt__level *l = &w->level[p->level];
     const tt_policy_state *state = NULL;
-    TT_TRY(tt__copy_aim(b, TT_AGREE, variant, w->r.old->value[p->s->old].name));
-    p->x = again(w, p->s->replica);
-    p->model = again(w, p->s->model);
-    p->a = (tt_agreement){.params = o->policy_params,
-                          .replicas = w->replicas,
-                          .variant = variant,
-                          .is_coded = is_coded(w),
-                          .x = take(w, p->x),
-                          .model = take(w, p->model),
-                          .x_out = TT_NONE,
-                          .model_out = TT_NONE};
-    const int n = tt_policy_states(o->policy, o->policy_params, &state);
+    const bool is_top = p->level == w->n_levels - 1;
+    TT_TRY(aim(w, p));
+    const bool is_led =
+        p->level > 0 && tt_is(p->s->group) && w->level[0].policy->model_leads;
+    p->x = is_led ? TT_NONE : tt__replicas_again(w, p->s->replica);
+    p->group = tt__replicas_again(w, p->s->group);
+    p->model = is_top ? tt__replicas_again(w, p->s->model) : p->group;
+    p->a.params = l->params;
+    p->a.replicas = l->n;
+    p->a.is_coded = tt__replicas_is_coded(w);
+    p->a.x = speaker(w, p);
+    p->a.model = tt__replicas_read(w, p->model);
+    p->a.x_out = p->a.model_out = TT_NONE;
+    const int n = tt_policy_states(l->policy, l->params, &state);
     for (int i = 0; i < TT_POLICY_STATES; i++) {
-        p->state[i] = i < n ? again(w, p->s->state[i]) : TT_NONE;
-        p->a.state[i] = i < n ? take(w, p->state[i]) : TT_NONE;
+        p->state[i] =
+            i < n ? tt__replicas_again(w, p->s->state[p->level][i]) : TT_NONE;
+        p->a.state[i] = tt__replicas_read(w, p->state[i]);
         p->a.state_out[i] = TT_NONE;
     }
     p->a.sent = p->a.x;
     const int32_t first = b->graph->n_nodes;
-    if (o->policy->send != NULL)
-        TT_TRY(o->policy->send(b, &p->a));
-    place_own(w, first);
+    if (l->policy->send != NULL)
+        TT_TRY(l->policy->send(b, &p->a));
+    tt__replicas_place(w, first);
     return join(w, p);
 }
 
-// States first: the policy may have kept what the model was.
-static tt_status end(tt__replicas *w, parcel *p, int variant)
+static void settle_replica(tt__replicas *w, const parcel *p, tt_val x)
+{
+    tt__replicas_settle(w, p->x, x);
+    tt__replicas_settle(w, tt__replicas_again(w, p->s->work), x);
+}
+
+// What groups agreed about moves the group's model, and by as much each of its replicas,
+// unless they follow the model by themselves.
+static void move_group(tt__replicas *w, const parcel *p)
 {
     tt_builder *b = &w->r.b;
-    TT_TRY(tt__copy_aim(b, TT_AGREE, variant, w->r.old->value[p->s->old].name));
-    if (is_coded(w)) {
+    tt__replicas_settle(w, p->group, p->a.x_out);
+    if (!tt_is(p->own))
+        return;
+    const int32_t first = b->graph->n_nodes;
+    const tt_val by = tt_policy_add(b, p->a.x_out, -1, p->a.x);
+    const tt_val x = tt_add(b, p->own, by);
+    tt__replicas_place(w, first);
+    settle_replica(w, p, x);
+}
+
+// States first: the policy may have kept what the model was.
+static tt_status end(tt__replicas *w, parcel *p)
+{
+    tt_builder *b = &w->r.b;
+    const tt__level *l = &w->level[p->level];
+    TT_TRY(aim(w, p));
+    if (tt__replicas_is_coded(w)) {
         const tt__coded_by by = coded_by(w);
         tt_val sum = TT_NONE;
         TT_TRY(tt__coded_end(&by, &p->coded, &sum));
-        p->a.got[0] = scaled(w, sum, 1 / (double)w->replicas);
+        p->a.got[0] = tt__replicas_scaled(w, sum, 1 / (double)l->n);
     }
     const int32_t first = b->graph->n_nodes;
-    TT_TRY(w->params->policy->take(b, &p->a));
-    place_own(w, first);
+    TT_TRY(l->policy->take(b, &p->a));
+    tt__replicas_place(w, first);
     for (int i = 0; i < TT_POLICY_STATES; i++)
-        settle(w, p->state[i], p->a.state_out[i]);
-    settle(w, p->x, p->a.x_out);
-    if (tt_is(p->a.x_out))
-        settle(w, again(w, p->s->work), p->a.x_out);
-    settle(w, p->model, p->a.model_out);
+        tt__replicas_settle(w, p->state[i], p->a.state_out[i]);
+    if (tt_is(p->a.x_out) && p->level == 0)
+        settle_replica(w, p, p->a.x_out);
+    else if (tt_is(p->a.x_out))
+        move_group(w, p);
+    tt__replicas_settle(w, p->model, p->a.model_out);
     return b->status;
 }
 
-static bool is_in(const tt__replicas *w, const tt__replica_state *s,
+static bool is_in(const tt__replicas *w, const tt__replica_state *s, int level,
                   int variant)
 {
     return s->is_weight &&
-           (w->params->policy->parts == NULL || s->part == variant);
+           (w->level[level].policy->parts == NULL || s->part[level] == variant);
 }
 
-static tt_status add_agreement(tt__replicas *w, parcel *parcels, int variant)
+static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
+                               int variant)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < w->n_states; i++)
-        if (is_in(w, &w->state[i], variant)) {
-            parcels[n].s = &w->state[i];
-            TT_TRY(begin(w, &parcels[n++], variant));
+        if (is_in(w, &w->state[i], level, variant)) {
+            parcels[n] = (parcel){.s = &w->state[i], .level = level};
+            parcels[n].a.variant = variant;
+            TT_TRY(begin(w, &parcels[n++]));
         }
     const tt__coded_by by = coded_by(w);
-    for (int32_t i = 0; i < n && is_coded(w); i++) {
-        TT_TRY(tt__copy_aim(&w->r.b, TT_AGREE, variant,
-                            w->r.old->value[parcels[i].s->old].name));
+    for (int32_t i = 0; i < n && tt__replicas_is_coded(w); i++) {
+        TT_TRY(aim(w, &parcels[i]));
         TT_TRY(tt__coded_again(&by, &parcels[i].coded));
     }
     for (int32_t i = 0; i < n; i++)
-        TT_TRY(end(w, &parcels[i], variant));
+        TT_TRY(end(w, &parcels[i]));
     return TT_OK;
 }
 
@@ -262,167 +326,68 @@ static int64_t bytes_of(const tt__replicas *w, const tt__replica_state *s)
 }
 
 // Parts of about as many bytes, in the order of the weights.
-static void divide(tt__replicas *w, int parts)
+static void divide(tt__replicas *w, int level, int parts)
 {
     int64_t all = 1, before = 0;
     for (int32_t i = 0; i < w->n_states; i++)
         all += bytes_of(w, &w->state[i]);
     for (int32_t i = 0; i < w->n_states; i++) {
         const int64_t bytes = bytes_of(w, &w->state[i]);
-        w->state[i].part = (int32_t)(((double)before + 0.5 * (double)bytes) *
-                                     parts / (double)all);
+        w->state[i].part[level] =
+            (int32_t)(((double)before + 0.5 * (double)bytes) * parts /
+                      (double)all);
         before += bytes;
     }
 }
 
-static tt_status add_policy_states(tt__replicas *w)
+static tt_status add_policy_states(tt__replicas *w, int level)
 {
-    const tt_replicas_params *o = w->params;
+    const tt__level *l = &w->level[level];
     const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
     const tt_policy_state *state = NULL;
-    const int n = tt_policy_states(o->policy, o->policy_params, &state);
+    const int n = tt_policy_states(l->policy, l->params, &state);
+    const int above = w->n_levels - level - 1;
     char name[64];
     for (int32_t i = 0; i < w->n_states; i++)
         for (int k = 0; k < n && w->state[i].is_weight; k++) {
-            snprintf(name, sizeof name, "%s.%s", o->policy->name,
-                     state[k].name);
-            w->state[i].state[k] = tt__replicas_state(w, w->state[i].old, name,
-                                                      state[k].is_common, zero);
+            snprintf(name, sizeof name, "%s%s.%s", level > 0 ? "outer." : "",
+                     l->policy->name, state[k].name);
+            w->state[i].state[level][k] =
+                tt__replicas_state(w, w->state[i].old, name,
+                                   above + (state[k].is_common ? 0 : 1), zero);
         }
     return w->r.b.status;
 }
 
-// ---- the model -----------------------------------------------------------
-
-// Ranks along other axes that have the same as this one.
-static double copies(const tt__replicas *w, int32_t old)
+// The model of a group, where its policy keeps one.
+static tt_status add_group_models(tt__replicas *w)
 {
-    double n = 1;
-    for (int a = 0; a < w->r.old->mesh.n_axes; a++)
-        if (a != w->axis &&
-            w->r.old->value[old].type.place[a].kind == TT_REPLICATE)
-            n *= w->r.old->mesh.axis[a].size;
-    return n;
-}
-
-static tt_val squares(tt__replicas *w, tt_val x, int32_t old)
-{
-    const int32_t first = w->r.b.graph->n_nodes;
-    const tt_val sum = tt_sum_squares(&w->r.b, x);
-    place_own(w, first);
-    return copies(w, old) == 1 ? sum : scaled(w, sum, 1 / copies(w, old));
-}
-
-static tt_val total(tt__replicas *w, const tt_val *x, int n)
-{
-    const int32_t first = w->r.b.graph->n_nodes;
-    const tt_val sum = tt_total(&w->r.b, x, n);
-    place_own(w, first);
-    return sum;
-}
-
-// How far each replica is from the model, and how long that is: squares, of this rank's
-// parts.
-static tt_status add_distance(tt__replicas *w, const tt_val *distance,
-                              const tt_val *length, int n)
-{
-    tt_builder *b = &w->r.b;
-    char dims[32];
-    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)w->replicas);
-    TT_TRY(tt__copy_aim(b, TT_MEET, 0, "distance"));
-    const tt_val own = total(w, distance, n);
-    const tt_val all = tt_stack(b, own, dims);
-    for (int a = 0; a < b->graph->mesh.n_axes && tt_is(all); a++)
-        tt_place_set(b, all, a,
-                     a == w->axis ? tt_place_split(0)
-                                  : tt_type_of(b, own)->place[a]);
-    tt_output(b, "distance", all);
-    tt_output(b, "length", total(w, length, n));
-    return b->status;
-}
-
-// The model's version of a state: the mean, or what agreements have left.
-static void begin_meeting(tt__replicas *w, parcel *p)
-{
-    const tt_replicas_params *o = w->params;
-    p->x = again(w, p->s->replica);
-    p->model = again(w, p->s->model);
-    p->a.x = take(w, p->x);
-    p->a.model_out = TT_NONE;
-    if (p->s->is_weight &&
-        (is_coded(w) || tt_policy_keeps_model(o->policy, o->policy_params)))
-        p->a.model = take(w, p->model);
-    else
-        p->a.model = p->a.model_out = mean_of(w, p->a.x);
-}
-
-static tt_status add_meeting(tt__replicas *w, parcel *parcels)
-{
-    tt_builder *b = &w->r.b;
-    tt_val *distance = tt__rewrite_vals(&w->r, w->n_states + 1);
-    tt_val *length = tt__rewrite_vals(&w->r, w->n_states + 1);
-    int n = 0;
-    for (int32_t i = 0; i < w->n_states && b->status == TT_OK; i++) {
-        parcels[i].s = &w->state[i];
-        TT_TRY(
-            tt__copy_aim(b, TT_MEET, 0, w->r.old->value[w->state[i].old].name));
-        if (tt_is(w->state[i].model))
-            begin_meeting(w, &parcels[i]);
-    }
-    for (int32_t i = 0; i < w->n_states && b->status == TT_OK; i++) {
-        const tt__replica_state *s = &w->state[i];
-        const parcel *p = &parcels[i];
-        TT_TRY(tt__copy_aim(b, TT_MEET, 0, w->r.old->value[s->old].name));
-        if (!tt_is(s->model))
-            continue;
-        settle(w, p->model, p->a.model_out);
-        if (!s->is_weight)
-            continue;
-        const int32_t first = b->graph->n_nodes;
-        const tt_val apart = tt_policy_add(b, p->a.x, -1, p->a.model);
-        place_own(w, first);
-        distance[n] = squares(w, apart, s->old);
-        length[n++] = squares(w, p->a.model, s->old);
-    }
-    TT_TRY(b->status);
-    return add_distance(w, distance, length, n);
-}
-
-// ---- the replicas from the model -----------------------------------------
-
-static tt_status add_spread(tt__replicas *w)
-{
-    tt_builder *b = &w->r.b;
-    const tt_replicas_params *o = w->params;
-    const tt_policy_state *state = NULL;
-    const int n = tt_policy_states(o->policy, o->policy_params, &state);
-    for (int32_t i = 0; i < w->n_states; i++) {
-        const tt__replica_state *s = &w->state[i];
-        if (!tt_is(s->model))
-            continue;
-        TT_TRY(tt__copy_aim(b, TT_SPREAD, 0, w->r.old->value[s->old].name));
-        const tt_val model = take(w, again(w, s->model));
-        settle(w, again(w, s->replica), model);
-        settle(w, again(w, s->work), model);
-        for (int k = 0; k < n && s->is_weight; k++)
-            if (state[k].from_model)
-                settle(w, again(w, s->state[k]), model);
-    }
-    return b->status;
+    const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
+    const tt__level *l = &w->level[0];
+    if (w->n_levels == 1 || !tt_policy_keeps_model(l->policy, l->params))
+        return TT_OK;
+    for (int32_t i = 0; i < w->n_states; i++)
+        if (w->state[i].is_weight)
+            w->state[i].group =
+                tt__replicas_state(w, w->state[i].old, TT_GROUP, 1, zero);
+    return w->r.b.status;
 }
 
 tt_status tt__replicas_asides(tt__replicas *w)
 {
-    const tt_replicas_params *o = w->params;
     parcel *parcels =
         tt__rewrite_array(&w->r, w->n_states + 1, sizeof *parcels);
     TT_TRY(w->r.b.status);
-    TT_TRY(add_policy_states(w));
-    if (o->policy->parts != NULL)
-        divide(w, o->policy->parts(o->policy_params));
-    const int n = tt_policy_variants(o->policy, o->policy_params, w->replicas);
-    for (int i = 0; i < n; i++)
-        TT_TRY(add_agreement(w, parcels, i));
-    TT_TRY(add_meeting(w, parcels));
-    return add_spread(w);
+    TT_TRY(add_group_models(w));
+    for (int i = 0; i < w->n_levels; i++) {
+        const tt__level *l = &w->level[i];
+        TT_TRY(add_policy_states(w, i));
+        if (l->policy->parts != NULL)
+            divide(w, i, l->policy->parts(l->params));
+        const int n = tt_policy_variants(l->policy, l->params, l->n);
+        for (int k = 0; k < n; k++)
+            TT_TRY(add_agreement(w, parcels, i, k));
+    }
+    TT_TRY(tt__replicas_meeting(w));
+    return tt__replicas_spread(w);
 }

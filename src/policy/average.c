@@ -32,12 +32,12 @@ static const tt_opt options[] = {
      TT_OPT_I64, AT(dense), NULL, 0, 1e12},
     {"parts", "1", "of the weights, which are averaged in turns", TT_OPT_I64,
      AT(parts), NULL, 1, TT_POLICY_VARIANTS},
-    {"outer", "none", "what is done with the mean", TT_OPT_CHOICE, AT(outer),
-     "none|momentum|nesterov"},
-    {"outer_lr", "1", "of the outer optimiser", TT_OPT_F64, AT(outer_lr), NULL,
+    {"optim", "none", "outer optimiser: what is done with the mean",
+     TT_OPT_CHOICE, AT(optim), "none|momentum|nesterov"},
+    {"optim_lr", "1", "of this outer optimiser", TT_OPT_F64, AT(optim_lr), NULL,
      0, 100},
-    {"outer_momentum", "0.9", "of the outer optimiser", TT_OPT_F64,
-     AT(outer_momentum), NULL, 0, 1},
+    {"optim_momentum", "0.9", "of this outer optimiser", TT_OPT_F64,
+     AT(optim_momentum), NULL, 0, 1},
     {0},
 };
 
@@ -45,9 +45,9 @@ static tt_status check(const void *params, int64_t replicas)
 {
     const tt_average_params *p = params;
     (void)replicas;
-    if (p->every == 0 && p->outer != TT_OUTER_NONE)
+    if (p->every == 0 && p->optim != TT_OUTER_NONE)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.outer with exchange.every=0: the outer "
+                       "exchange.optim with exchange.every=0: the outer "
                        "optimiser would never run; exchange.every=8 would do");
     if (p->every > 0 && p->parts > p->every)
         return tt_fail(TT_ERR_ARG,
@@ -88,12 +88,12 @@ static int states(const void *params, const tt_policy_state **state_out)
         {.name = "momentum", .is_common = true}};
     const tt_average_params *p = params;
     *state_out = momentum;
-    return p->outer == TT_OUTER_NONE ? 0 : 1;
+    return p->optim == TT_OUTER_NONE ? 0 : 1;
 }
 
 static bool keeps_model(const void *params)
 {
-    return ((const tt_average_params *)params)->outer != TT_OUTER_NONE;
+    return ((const tt_average_params *)params)->optim != TT_OUTER_NONE;
 }
 
 // A code is of what has changed since the last average, which all have.
@@ -111,15 +111,15 @@ static tt_status take(tt_builder *b, tt_agreement *a)
     a->x_out = mean;
     if (a->is_coded)
         a->model_out = mean;
-    if (p->outer == TT_OUTER_NONE)
+    if (p->optim == TT_OUTER_NONE)
         return b->status;
-    const double mu = p->outer_momentum;
+    const double mu = p->optim_momentum;
     const tt_val moved = tt_policy_add(b, mean, -1, a->model);
     const tt_val m = tt_policy_add(b, moved, mu, a->state[0]);
     const tt_val way =
-        p->outer == TT_OUTER_NESTEROV ? tt_policy_add(b, moved, mu, m) : m;
+        p->optim == TT_OUTER_NESTEROV ? tt_policy_add(b, moved, mu, m) : m;
     a->state_out[0] = m;
-    a->model_out = tt_policy_add(b, a->model, p->outer_lr, way);
+    a->model_out = tt_policy_add(b, a->model, p->optim_lr, way);
     a->x_out = a->model_out;
     return b->status;
 }
@@ -134,8 +134,8 @@ static double rate(const void *params, int64_t replicas, int variant)
 
 static const char *const samples[] = {
     "every=2",
-    "every=2 outer=momentum outer_lr=0.9 outer_momentum=0.5",
-    "every=2 outer=nesterov outer_lr=0.7",
+    "every=2 optim=momentum optim_lr=0.9 optim_momentum=0.5",
+    "every=2 optim=nesterov optim_lr=0.7",
     "every=4 parts=2 dense=1",
     "every=0",
     NULL,

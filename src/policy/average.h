@@ -15,8 +15,8 @@ typedef struct tt_average_params {
     int64_t every; // steps between two averages; 0: never, but the model is one
     int64_t dense; // first steps after each of which there is one
     int64_t parts; // of the weights, averaged in turns
-    int outer;     // tt_outer
-    double outer_lr, outer_momentum;
+    int optim;     // tt_outer
+    double optim_lr, optim_momentum;
 } tt_average_params;
 
 #endif

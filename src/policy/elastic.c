@@ -103,6 +103,7 @@ const tt_policy_def tt_policy_elastic = {
     .is_due = is_due,
     .states = states,
     .keeps_model = keeps_model,
+    .model_leads = true,
     .send = send,
     .take = take,
     .rate = rate,

@@ -65,8 +65,6 @@ typedef struct tt_policy_def {
     const char *name, *doc;
     const char *paper; // who described it; NULL: nobody in particular
     tt_policy_kind kind;
-    int peer; // of a dynamic one: what workers with weights of their own do
-              // (tt_peer_kind); 0: a server has the weights
     const tt_opt *options; // exchange.*; NULL: none
     int64_t params_bytes;
     // Refuses options that have no meaning for so many replicas; NULL: all have one.
@@ -89,6 +87,9 @@ typedef struct tt_policy_def {
     int (*states)(const void *params, const tt_policy_state **state_out);
     // Whether agreements keep the model; NULL: no, it is the mean of the replicas.
     bool (*keeps_model)(const void *params);
+    // Replicas of a group follow the group's model by themselves: what groups agree about
+    // moves it alone, not them.
+    bool model_leads;
     tt_status (*send)(tt_builder *b, tt_agreement *a); // NULL: x is sent
     tt_status (*take)(tt_builder *b, tt_agreement *a);
     // Without training: by what the distance of the replicas from their mean is

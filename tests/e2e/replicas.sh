@@ -34,11 +34,13 @@ while read -r name settings; do
         die "$name: 4 ranks, then 2, end in other bits"
 done <<END
 average exchange.policy=average exchange.every=2
-outer exchange.policy=average exchange.every=2 exchange.outer=nesterov
+outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
 parts exchange.policy=average exchange.every=4 exchange.parts=2
 elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
 gossip exchange.policy=gossip
 turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true
+hosts exchange.policy=allreduce exchange.group=2 exchange.outer.policy=average exchange.outer.every=3
+tree exchange.policy=elastic exchange.every=1 exchange.group=2 exchange.outer.policy=elastic exchange.outer.every=2
 END
 
 # What replicas have is kept by replica, beside the model.

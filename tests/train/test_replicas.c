@@ -7,12 +7,11 @@
 #include "crew.h"
 #include "jobs.h"
 #include "test.h"
+#include "train/replicas/outcomes.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { SETTINGS = 20 };
 
 // The settings of a policy and one of its samples, and more.
 static void with_policy(const tt_policy_def *policy, const char *sample,
@@ -49,25 +48,6 @@ static int each_policy(each_fn *check)
 
 // ---- ranks ---------------------------------------------------------------
 
-static void check_ranks(const char *name, const char *const *more,
-                        const int32_t *ranks, int64_t steps)
-{
-    const family *f = family_named(name);
-    crew_run *one = crew_train(f, more, 1, steps);
-    for (; *ranks > 0; ranks++) {
-        const char *worst = "";
-        crew_run *run = crew_train(f, more, *ranks, steps);
-        const double rel = crew_difference(run, one, &worst);
-        CHECK_MSG(rel < 1e-9, "%s %s %s on %d ranks: %s differs by %g", name,
-                  more[0], more[1], *ranks, worst, rel);
-        CHECK_MSG(fabs(run->loss - one->loss) < 1e-9 * one->loss,
-                  "%s on %d ranks: loss %.17g, alone %.17g", more[0], *ranks,
-                  run->loss, one->loss);
-        crew_free(run);
-    }
-    crew_free(one);
-}
-
 static void check_carried(const tt_policy_def *policy, const char *sample,
                           tt_arena *arena)
 {
@@ -99,7 +79,7 @@ TEST_SLOW(replicas_have_every_model_and_layout, 120)
          {2}},
         {"mlp",
          {"exchange.policy=average", "exchange.every=1",
-          "exchange.codec=onebit", "exchange.outer=nesterov", "batch=8"},
+          "exchange.codec=onebit", "exchange.optim=nesterov", "batch=8"},
          {2, 4}},
         {"mlp",
          {"exchange.policy=elastic", "exchange.every=1",
@@ -126,65 +106,6 @@ TEST_SLOW(replicas_have_every_model_and_layout, 120)
 }
 
 // ---- limits --------------------------------------------------------------
-
-typedef struct outcome {
-    tt_arena *arena;
-    tt_tensors all; // names and sizes
-    double *data[CREW_TENSORS];
-} outcome;
-
-// The states of a job after some steps on random data.
-static outcome outcome_of(const char *const *more, int steps)
-{
-    made m = start_job(family_named("gpt"), more, false);
-    outcome o = {.arena = m.arena, .all = m.job->tensors};
-    m.job->wants_model = true;
-    for (int i = 0; i < steps; i++)
-        (void)step_job(&m);
-    for (int64_t i = 0; i < o.all.n; i++) {
-        o.data[i] = tt_alloc(8 * o.all.v[i].count + 8);
-        CHECK(o.data[i] != NULL && o.all.v[i].dtype == TT_F64);
-        CHECK_OK(tt_exec_read(m.job->exec, o.all.v[i].val, o.data[i]));
-    }
-    o.all.v =
-        tt_arena_copy(m.arena, o.all.v, o.all.n * (int64_t)sizeof *o.all.v);
-    for (int64_t i = 0; i < o.all.n; i++)
-        ((tt_tensor *)o.all.v)[i].name =
-            tt_arena_strdup(m.arena, o.all.v[i].name);
-    m.arena = tt_arena_create(); // the names stay
-    close_job(&m);
-    return o;
-}
-
-static void outcome_fini(outcome *o)
-{
-    for (int64_t i = 0; i < o->all.n; i++)
-        tt_free(o->data[i]);
-    tt_arena_destroy(o->arena);
-}
-
-// The largest difference of tensors that both have, with a suffix in their names.
-static double difference(const outcome *a, const outcome *b, const char *suffix,
-                         int *n_out)
-{
-    double worst = 0;
-    *n_out = 0;
-    for (int64_t i = 0; i < a->all.n; i++)
-        for (int64_t k = 0; k < b->all.n; k++) {
-            const tt_tensor *t = &a->all.v[i];
-            if (strcmp(t->name, b->all.v[k].name) != 0 ||
-                strstr(t->name, suffix) == NULL)
-                continue;
-            ++*n_out;
-            for (int64_t e = 0; e < t->count; e++)
-                worst = fmax(worst, fabs(a->data[i][e] - b->data[k][e]));
-        }
-    return worst;
-}
-
-#define USUAL                                                                  \
-    "batch=8", "precision=fp64", "optim=sgd", "optim.clip=0", "optim.lr=0.1"
-#define FOUR USUAL, "exchange.replicas=4"
 
 TEST(policies_at_their_limits_are_what_they_degenerate_to)
 {
@@ -213,11 +134,11 @@ TEST(policies_at_their_limits_are_what_they_degenerate_to)
          ".replica"},
         // an outer optimiser without momentum is none
         {{FOUR, "exchange.policy=average", "exchange.every=2",
-          "exchange.outer=momentum", "exchange.outer_momentum=0"},
+          "exchange.optim=momentum", "exchange.optim_momentum=0"},
          {FOUR, "exchange.policy=average", "exchange.every=2"},
          ".replica"},
         {{FOUR, "exchange.policy=average", "exchange.every=2",
-          "exchange.outer=nesterov", "exchange.outer_momentum=0"},
+          "exchange.optim=nesterov", "exchange.optim_momentum=0"},
          {FOUR, "exchange.policy=average", "exchange.every=2"},
          ".replica"},
         // speaking with everybody is averaging
@@ -240,15 +161,8 @@ TEST(policies_at_their_limits_are_what_they_degenerate_to)
          {FOUR, "exchange.policy=elastic", "exchange.every=2"},
          ".replica"},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        int n = 0;
-        outcome a = outcome_of(table[i].a, 4), b = outcome_of(table[i].b, 4);
-        const double off = difference(&a, &b, table[i].suffix, &n);
-        CHECK_MSG(n > 0 && off < 1e-9, "row %d: %d tensors, off by %g", (int)i,
-                  n, off);
-        outcome_fini(&a);
-        outcome_fini(&b);
-    }
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        check_same(table[i].a, table[i].b, table[i].suffix, 4);
 }
 
 // Replicas that nobody averages have weights of their own.
@@ -421,7 +335,7 @@ TEST(what_replicas_cannot_do_is_said)
         {{GPT, "exchange.policy=average", "mesh.data=2", "precision=fp16"},
          "precision=bf16"},
         {{GPT, "exchange.policy=average", "mesh.data=2", "exchange.every=0",
-          "exchange.outer=momentum"},
+          "exchange.optim=momentum"},
          "exchange.every=8 would do"},
         {{GPT, "exchange.policy=average", "mesh.data=2", "exchange.every=2",
           "exchange.parts=3"},

@@ -12,7 +12,6 @@
 //   gradients and heads that wait | weights before the last update | record
 
 #include "base/alloc.h"
-#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
 
 #include <string.h>
@@ -53,8 +52,6 @@ tt_status tt_job_settle(tt_job *job)
 {
     tt_dynamic *d = job->dynamic;
     int64_t most = 0;
-    if (d != NULL && d->crowd != NULL)
-        TT_TRY(tt__crowd_model(d));
     if (d == NULL || job->peers.size == 1)
         return TT_OK;
     for (int64_t i = 0; i < job->tensors.n; i++)
@@ -183,8 +180,6 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
     }
     tt_free(all);
     TT_TRY(status);
-    if (d->crowd != NULL)
-        TT_TRY(tt__crowd_save(d, out));
     return tt_str_status(out);
 }
 
@@ -227,8 +222,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     const layout l = layout_of(d, pending);
     if (!has_head || v[0] != magic || pending < 0 ||
         pending > 2 * (int64_t)d->workers || record < 0 || v[1] != d->workers ||
-        v[2] != (double)d->all.n || n < l.bytes + record ||
-        (d->crowd == NULL && n > l.bytes + record))
+        v[2] != (double)d->all.n || n != l.bytes + record)
         return tt_fail(TT_ERR_ARG,
                        "the checkpoint's exchange.bin is not that of %d "
                        "workers with %lld numbers under these settings",
@@ -246,10 +240,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     for (int32_t i = 0; i < pending; i++)
         memcpy(d->slot_head[d->server.pending[i].slot].v,
                &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
-    TT_TRY(load_vectors(d, bytes + l.vectors));
-    return d->crowd == NULL ? TT_OK
-                            : tt__crowd_load(d, bytes + l.bytes + record,
-                                             n - l.bytes - record);
+    return load_vectors(d, bytes + l.vectors);
 }
 
 const tt_str *tt_job_record(const tt_job *job)

@@ -8,6 +8,8 @@
 #define TT_REPLICA                                                             \
     "replica" // the first dim of what all replicas have of their own
 
+#define TT_GROUP "group" // a dim before it: groups of replicas. And a mesh axis
+
 typedef struct tt_own_params {
     int64_t drop; // dims at the front that are left out
 } tt_own_params;

@@ -14,6 +14,9 @@ tt_status tt__job_replicas_check(tt_job *job);
 // Whether they are there, and how many; 1: weights are equal everywhere.
 int64_t tt__job_replicas_count(const tt_job *job);
 
+// Dims of the inputs before the samples' own.
+int tt__job_replicas_dims(const tt_job *job);
+
 // The partition of one replica's graph, and the pass after it.
 tt_status tt__job_replicas_partition(const tt_job *job,
                                      tt_partition_params *params,

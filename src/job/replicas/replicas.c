@@ -8,10 +8,11 @@
 // gets every replica's numbers and adds them in the same order. So all decide alike, and
 // the numbers do not depend on how many ranks there are.
 
-#include "job/replicas.h"
+#include "job/replicas/replicas.h"
 
 #include "base/alloc.h"
 #include "job/exact.h"
+#include "job/replicas/job_groups.h"
 #include "ops/comm/replicas.h"
 #include "pass/blocks.h"
 #include "pass/replicas.h"
@@ -22,9 +23,20 @@
 
 int64_t tt__job_replicas_count(const tt_job *job)
 {
-    return tt_exchange_policy(&job->exchange)->kind == TT_POLICY_STATIC
-               ? job->exchange.replicas
-               : 1;
+    tt__job_groups groups;
+    if (!tt_exchange_is_static(&job->exchange))
+        return 1;
+    tt__job_groups_of(job, &groups);
+    return groups.replicas;
+}
+
+int tt__job_replicas_dims(const tt_job *job)
+{
+    tt__job_groups groups;
+    if (job->replicas.n == 0)
+        return 0;
+    tt__job_groups_of(job, &groups);
+    return groups.n_levels;
 }
 
 static bool differs(const tt_job *job)
@@ -34,9 +46,18 @@ static bool differs(const tt_job *job)
 
 // ---- what does not go together -------------------------------------------
 
+// The one because of which replicas have weights of their own.
+static const tt_policy_def *policy_of(const tt_job *job)
+{
+    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    return policy->kind == TT_POLICY_STATIC
+               ? policy
+               : tt_exchange_outer_policy(&job->exchange);
+}
+
 static const char *policy_name(const tt_job *job)
 {
-    return tt_exchange_policy(&job->exchange)->name;
+    return policy_of(job)->name;
 }
 
 static tt_status check_shares(const tt_job *job)
@@ -110,6 +131,13 @@ static tt_status check_rest(const tt_job *job)
     return TT_OK;
 }
 
+static const void *policy_params(const tt_job *job)
+{
+    return policy_of(job) == tt_exchange_policy(&job->exchange)
+               ? job->exchange.policy_params
+               : job->exchange.outer.params;
+}
+
 static tt_status refuse_codec(const tt_job *job, const char *why)
 {
     return tt_fail(TT_ERR_ARG,
@@ -123,13 +151,13 @@ static tt_status refuse_codec(const tt_job *job, const char *why)
 static tt_status check_codec(const tt_job *job)
 {
     const char *name = tt_exchange_codec(&job->exchange)->name;
-    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    const tt_policy_def *policy = policy_of(job);
     if (!tt_exchange_is_coded(&job->exchange))
         return TT_OK;
     if (policy->neighbours != NULL)
         return refuse_codec(job, "neighbours send weights as they are");
     if (strcmp(policy->name, "average") == 0 &&
-        ((const tt_average_params *)job->exchange.policy_params)->every == 0)
+        ((const tt_average_params *)policy_params(job))->every == 0)
         return refuse_codec(job, "with exchange.every=0 nothing is sent");
     if (strcmp(name, "dgc") == 0 || strcmp(name, "factors") == 0)
         return refuse_codec(job, "that is a code of gradients");
@@ -141,30 +169,43 @@ static tt_status check_codec(const tt_job *job)
 
 tt_status tt__job_replicas_check(tt_job *job)
 {
-    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
-    if (policy->kind != TT_POLICY_STATIC)
-        return TT_OK;
-    if (job->exchange.replicas == 0)
+    tt__job_groups groups;
+    const bool is_static = tt_exchange_is_static(&job->exchange);
+    if (is_static && job->exchange.replicas == 0)
         job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
+    TT_TRY(tt__job_groups_check(job));
+    if (!is_static)
+        return TT_OK;
     TT_TRY(check_shares(job));
     TT_TRY(check_mesh(job));
     TT_TRY(check_exact(job));
     TT_TRY(check_rest(job));
     TT_TRY(check_codec(job));
-    job->replicas.n = job->exchange.replicas / job->grid.size[TT_AXIS_DATA];
-    return policy->check == NULL ? TT_OK
-                                 : policy->check(job->exchange.policy_params,
-                                                 job->exchange.replicas);
+    tt__job_groups_of(job, &groups);
+    job->replicas.n = groups.replicas / groups.data_ranks;
+    if (groups.share == 1)
+        job->replicas.n /= groups.group_ranks;
+    for (int i = 0; i < groups.n_levels; i++) {
+        const tt_replicas_level *l = &groups.level[i];
+        if (l->policy->check != NULL)
+            TT_TRY(l->policy->check(l->params, groups.n[i]));
+    }
+    return TT_OK;
 }
 
 // ---- the graph -----------------------------------------------------------
 
-// Rules without the axis of the replicas: each has all of its samples.
-static tt_status own_rules(const tt_job *job, tt_partition_params *params)
+// Rules without the axis of the replicas: each has all of its samples, or divides them
+// between the members of its group.
+static tt_status own_rules(const tt_job *job, bool is_shared,
+                           tt_partition_params *params)
 {
+    const tt_layout_rule members = {.dim = "batch", .axis = TT_GROUP};
     tt_layout *rules = tt_arena_alloc(job->arena, sizeof *rules);
     if (rules == NULL)
         return TT_ERR_NOMEM;
+    if (is_shared)
+        TT_TRY(tt_layout_add(rules, job->arena, &members));
     for (int32_t i = 0; i < params->rules->n; i++)
         if (strcmp(params->rules->rule[i].axis, tt_axis_name[TT_AXIS_DATA]) !=
             0)
@@ -177,23 +218,26 @@ tt_status tt__job_replicas_partition(const tt_job *job,
                                      tt_partition_params *params,
                                      tt_chain *chain)
 {
-    const int64_t replicas = tt__job_replicas_count(job);
-    const tt_replicas_params own = {
-        .policy = tt_exchange_policy(&job->exchange),
-        .policy_params = job->exchange.policy_params,
-        .codec = tt_exchange_is_coded(&job->exchange)
-                     ? tt_exchange_codec(&job->exchange)
-                     : NULL,
-        .codec_params = job->exchange.codec_params,
-        .feedback = tt_exchange_has_feedback(&job->exchange)};
-    const tt_blocks_params fold = {.ranks = job->grid.size[TT_AXIS_DATA]};
+    tt__job_groups groups;
+    tt_blocks_params fold;
+    tt_replicas_params own = {.codec = tt_exchange_is_coded(&job->exchange)
+                                           ? tt_exchange_codec(&job->exchange)
+                                           : NULL,
+                              .codec_params = job->exchange.codec_params,
+                              .feedback =
+                                  tt_exchange_has_feedback(&job->exchange)};
+    tt__job_groups_of(job, &groups);
+    const bool is_shared =
+        groups.share > 1 && tt__job_groups_size(job, &groups) > 1;
+    own.n_levels = groups.n_levels;
+    own.shared = is_shared ? TT_GROUP : NULL;
+    memcpy(own.level, groups.level, sizeof own.level);
     params->canonical = job->options.exact;
     params->zero = 0;
-    TT_TRY(tt_grid_mesh(&job->distribution, &job->grid, replicas, job->arena,
-                        &params->mesh));
-    TT_TRY(own_rules(job, params));
+    TT_TRY(tt__job_groups_mesh(job, &groups, &params->mesh));
+    TT_TRY(own_rules(job, is_shared, params));
     tt_chain_add(chain, &tt_pass_replicas, &own);
-    if (replicas != fold.ranks)
+    if (tt__job_groups_fold(job, &groups, &fold))
         tt_chain_add(chain, &tt_pass_blocks, &fold);
     return TT_OK;
 }
@@ -227,14 +271,17 @@ tt_status tt_job_spread(tt_job *job)
 
 tt_status tt__job_replicas_feed(tt_job *job, int32_t micro)
 {
+    tt__job_groups groups;
     int64_t first = 0, n = 0;
     const tt_val v = tt_graph_find(job->graph, "first_sample");
     int64_t *at = job->replicas.read;
     if (!tt_is(v))
         return TT_OK;
     tt_job_samples(job, &first, &n);
+    tt__job_groups_of(job, &groups);
+    const int64_t each = job->io.batch / groups.replicas;
     for (int64_t i = 0; i < job->replicas.n; i++)
-        at[i] = micro * job->io.batch + first + i * (n / job->replicas.n);
+        at[i] = micro * job->io.batch + (first / each + i) * each;
     return tt_exec_write(job->exec, v, at);
 }
 
@@ -281,6 +328,18 @@ typedef struct tt__statement {
     double wants_stop, wants_save;
 } tt__statement;
 
+// Whether a rank has the same as one before it, because both divide a group's samples.
+static bool is_shared(const tt_job *job, int32_t rank)
+{
+    const tt_mesh *mesh = &job->graph->mesh;
+    tt__job_groups groups;
+    tt__job_groups_of(job, &groups);
+    for (int a = 0; a < mesh->n_axes && groups.share > 1; a++)
+        if (strcmp(mesh->axis[a].name, TT_GROUP) == 0)
+            return tt_mesh_coord(mesh, rank, a) != 0;
+    return false;
+}
+
 // The sum over all replicas, in their order: ranks that differ along other axes have the
 // same, and the first of them counts. A wish counts from whomever it is.
 static void sum_up(const tt_job *job, const tt__statement *all,
@@ -288,17 +347,19 @@ static void sum_up(const tt_job *job, const tt__statement *all,
 {
     tt_step_result r = {0};
     const tt_job_replicas *own = &job->replicas;
-    const double steps = (double)(own->steps > 0 ? own->steps : 1) *
-                         (double)job->exchange.replicas;
-    double loss = 0;
+    const double replicas = (double)tt__job_replicas_count(job);
+    const double steps = (double)(own->steps > 0 ? own->steps : 1) * replicas;
+    double loss = 0, lengths = 0;
     for (int32_t rank = 0; rank < job->peers.size; rank++) {
         const bool is_first = tt_job_is_first_of(job, rank);
+        const bool is_asked = is_first || !is_shared(job, rank);
+        lengths += is_first ? 1 : 0;
         for (int64_t i = 0; i < own->n; i++) {
             const tt__statement *s = &all[rank * own->n + i];
             r.stop = r.stop || s->wants_stop != 0;
             r.save = r.save || s->wants_save != 0;
-            r.distance += s->tally.distance;
-            r.length += i == 0 ? s->tally.length : 0;
+            r.distance += is_asked ? s->tally.distance : 0;
+            r.length += is_asked && i == 0 ? s->tally.length : 0;
             if (!is_first)
                 continue;
             loss += s->tally.loss;
@@ -312,18 +373,24 @@ static void sum_up(const tt_job *job, const tt__statement *all,
     r.loss = r.count > 0 ? loss / r.count : (double)NAN;
     r.save = r.save && !r.stop;
     r.skipped = r.count == 0;
-    r.distance = sqrt(r.distance / (double)job->exchange.replicas);
-    r.length = sqrt(r.length / (double)job->grid.size[TT_AXIS_DATA]);
+    r.distance = sqrt(r.distance / replicas);
+    r.length = sqrt(r.length / lengths);
     *result_out = r;
 }
 
 bool tt_job_is_first_of(const tt_job *job, int32_t rank)
 {
     const tt_mesh *mesh = &job->graph->mesh;
-    for (int a = 0; a < mesh->n_axes; a++)
-        if (strcmp(mesh->axis[a].name, tt_axis_name[TT_AXIS_DATA]) != 0 &&
-            tt_mesh_coord(mesh, rank, a) != 0)
+    tt__job_groups groups;
+    tt__job_groups_of(job, &groups);
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const char *name = mesh->axis[a].name;
+        const bool is_replicas =
+            strcmp(name, tt_axis_name[TT_AXIS_DATA]) == 0 ||
+            (strcmp(name, TT_GROUP) == 0 && groups.share == 1);
+        if (!is_replicas && tt_mesh_coord(mesh, rank, a) != 0)
             return false;
+    }
     return true;
 }
 
@@ -422,16 +489,21 @@ static bool has_segment(const tt_job *job, int variant)
     return false;
 }
 
+// Replicas of a group first, then groups.
 static tt_status agree(tt_job *job)
 {
-    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
-    const void *params = job->exchange.policy_params;
-    const int64_t replicas = job->exchange.replicas;
-    const int n = tt_policy_variants(policy, params, replicas);
-    for (int i = 0; i < n; i++)
-        if (policy->is_due(params, replicas, job->step, i) &&
-            has_segment(job, i))
-            TT_TRY(tt_exec_run_aside(job->exec, TT_AGREE, i));
+    tt__job_groups groups;
+    int first = 0;
+    tt__job_groups_of(job, &groups);
+    for (int k = 0; k < groups.n_levels; k++) {
+        const tt_replicas_level *l = &groups.level[k];
+        const int n = tt_policy_variants(l->policy, l->params, groups.n[k]);
+        for (int i = 0; i < n; i++)
+            if (l->policy->is_due(l->params, groups.n[k], job->step, i) &&
+                has_segment(job, first + i))
+                TT_TRY(tt_exec_run_aside(job->exec, TT_AGREE, first + i));
+        first += n;
+    }
     return TT_OK;
 }
 
