@@ -11,7 +11,7 @@
 // the groups, where the policy inside keeps them.
 //
 // For several numbers of replicas on one rank; that ranks make no difference is shown by
-// tests/train/test_replicas.c and replicas/test_groups.c.
+// tests/train/test_replicas.c and tests/train/replicas/test_groups.c.
 
 #include "base/alloc.h"
 #include "base/rng.h"
