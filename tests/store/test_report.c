@@ -444,3 +444,73 @@ TEST(report_compares_runs_on_one_scale_by_their_names)
     tt_str_fini(&page);
     CHECK(tt_alloc_live() == 0);
 }
+
+// ---- workers -------------------------------------------------------------
+
+static void make_workers(const char *workers)
+{
+    tt_report_files files = {.folder = "runs/one"};
+    tt_str_add(&files.metrics, "{\"step\":1,\"train/loss\":2}\n");
+    tt_str_add(&files.workers, workers);
+    tt_str_clear(&page);
+    CHECK_OK(tt_report_page(&files, &page));
+    tt_str_fini(&files.metrics);
+    tt_str_fini(&files.workers);
+}
+
+TEST(report_of_workers_has_their_staleness_and_their_time)
+{
+    make_workers("{\"staleness\":0.75,\"histogram\":[1,3],\"unit\":\"seconds\","
+                 "\"bar\":0.5,\"slow\":\"slow: <worker 1>\",\"workers\":["
+                 "{\"worker\":0,\"gradients\":2,\"time\":{\"computing\":3,"
+                 "\"held\":1},\"bars\":[[500,0,0,500,0],[1000,0,0,0,0]]},"
+                 "{\"worker\":1,\"bars\":[[0,250,0,0,0]]}]}");
+    CHECK(has("<h2>Workers</h2>") && has("Slow: &lt;worker 1&gt;."));
+    CHECK(has("staleness 1 <s class=train>3 gradients, 75.0%</s>"));
+    CHECK(has("staleness of 4 gradients, mean 0.75 updates"));
+    CHECK(has("key box t-data\">held by the clock"));
+    CHECK(has("key box t-waste\">wasted") && !has("key box t-net"));
+    CHECK(has("<td>75%</td>") && has("<td>25%</td>"));
+    CHECK(has("seconds in steps") && has("0.5 s to 1.0 s"));
+    check_pictures();
+    tt_str_fini(&page);
+    CHECK(tt_alloc_live() == 0);
+}
+
+// However many there are, and whatever stands there.
+TEST(report_of_workers_is_bounded_and_takes_any_file)
+{
+    tt_str text = {0};
+    tt_str_add(&text, "{\"staleness\":-3,\"histogram\":[");
+    for (int i = 0; i < 500; i++)
+        tt_str_addf(&text, "%s%d", i > 0 ? "," : "", i % 7);
+    tt_str_add(&text, "],\"unit\":\"gradients\",\"bar\":1e300,\"workers\":[");
+    for (int w = 0; w < 600; w++) {
+        tt_str_addf(&text, "%s{\"worker\":%d,\"bars\":[", w > 0 ? "," : "", w);
+        for (int b = 0; b < 200; b++)
+            tt_str_addf(&text, "%s[%d,-5,1e99,900,null,\"x\",7]",
+                        b > 0 ? "," : "", 300 + b);
+        tt_str_add(&text, "]}");
+    }
+    tt_str_add(&text, "]}");
+    make_workers(tt_str_text(&text));
+    CHECK(page.n < 400000);
+    CHECK(count("<i><b>staleness") <= 64);
+    check_pictures();
+    static const char *const odd[] = {
+        "",
+        "[]",
+        "{\"workers\":3}",
+        "{\"workers\":[]}",
+        "{\"workers\":[7]}",
+        "{\"workers\":[{}],\"histogram\":{}}",
+        "{\"workers\":[{\"bars\":[3]}],\"bar\":1}",
+        "{\"workers\":[{\"bars\":[[]"};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        make_workers(odd[i]);
+        check_pictures();
+    }
+    tt_str_fini(&text);
+    tt_str_fini(&page);
+    CHECK(tt_alloc_live() == 0);
+}

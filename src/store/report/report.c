@@ -99,6 +99,7 @@ static tt_status make_page(const tt_report_files *files, tt_arena *arena,
     tt_report_data data = {.files = files};
     data.facts = try_json(&files->facts, "facts.json", arena);
     data.ranks = try_json(&files->ranks, "ranks.json", arena);
+    data.workers = try_json(&files->workers, "workers.json", arena);
     data.before = try_json(&files->parent_facts, "facts.json", arena);
     TT_TRY(tt_metrics_parse(tt_str_text(&files->metrics), files->metrics.n,
                             arena, &data.metrics));
@@ -162,6 +163,7 @@ tt_status tt_report_write(const char *folder)
         try_part(folder, "config.yaml", &files.config);
         try_part(folder, "log.txt", &files.log);
         try_part(folder, "ranks.json", &files.ranks);
+        try_part(folder, "workers.json", &files.workers);
         try_parent(&files);
         status = write_page(folder, &files);
     }
@@ -170,6 +172,7 @@ tt_status tt_report_write(const char *folder)
     tt_str_fini(&files.config);
     tt_str_fini(&files.log);
     tt_str_fini(&files.ranks);
+    tt_str_fini(&files.workers);
     tt_str_fini(&files.parent_facts);
     tt_str_fini(&files.parent_metrics);
     return status;

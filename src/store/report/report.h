@@ -3,6 +3,7 @@
 //
 //   RUN/facts.json      what run it is, and how it ended
 //   RUN/ranks.json      what its ranks did, where there are several
+//   RUN/workers.json    what workers did that go at their own pace
 //   RUN/metrics.jsonl, RUN/log.txt, RUN/config.yaml
 //
 // and from the metrics of the run that it was forked from. Whatever is missing or cut
@@ -59,7 +60,7 @@ tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out);
 typedef struct tt_report_files {
     const char *folder; // for the page's title and foot
     bool is_dead;       // no process works on it
-    tt_str facts, metrics, config, log, ranks;
+    tt_str facts, metrics, config, log, ranks, workers;
     tt_str parent_facts, parent_metrics;
 } tt_report_files;
 

@@ -13,6 +13,7 @@ typedef struct known { // metrics that have a place of their own
     double log_above;
     int best; // of the second
     bool is_percent, is_noisy;
+    bool is_trouble; // nothing is shown while all of it is 0
 } known;
 
 // A colour always means the same: training, validation, waiting for the network. A
@@ -100,6 +101,21 @@ static const known known_charts[] = {
      0,
      false,
      true},
+    {"Staleness of gradients",
+     "updates",
+     {"workers/staleness"},
+     {0},
+     {"ink"},
+     0,
+     0,
+     false,
+     true},
+    {"Gradients that were not used",
+     "so far",
+     {"workers/dropped", "workers/refused"},
+     {"dropped", "refused"},
+     {"ink", "t-waste"},
+     .is_trouble = true},
     {"Spread of arrivals at collectives",
      "seconds",
      {"comm/spread_seconds"},
@@ -115,9 +131,10 @@ enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 // Whether the metric has a chart already, or adds nothing to one that has.
 static bool is_shown(const char *name)
 {
-    static const char *const implied[] = {"epoch", "step_seconds", "comm/bytes",
-                                          "train/perplexity", "val/perplexity"};
-    for (int i = 0; i < 5; i++)
+    static const char *const implied[] = {"epoch",          "step_seconds",
+                                          "comm/bytes",     "train/perplexity",
+                                          "val/perplexity", "workers/updates"};
+    for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
         if (strcmp(name, implied[i]) == 0)
             return true;
     for (int i = 0; i < N_KNOWN; i++)
@@ -145,6 +162,14 @@ static tt_curve parent_curve(const tt_report_data *d, const char *name,
                       .is_noisy = name[0] == 't',
                       .is_quiet = true,
                       .is_dashed = strncmp(name, "val/", 4) == 0};
+}
+
+static bool is_quiet(const tt_report_data *d, const known *k)
+{
+    for (int i = 0; i < 2; i++)
+        if (k->name[i] != NULL && tt_metrics_last(&d->metrics, k->name[i]) > 0)
+            return false;
+    return k->is_trouble;
 }
 
 static tt_status add_known(const tt_report_data *d, const known *k,
@@ -201,7 +226,8 @@ tt_status tt__report_curves(const tt_report_data *d, tt_str *out)
     }
     tt_str_add(out, "<section class=\"charts\" aria-label=\"curves\">\n");
     for (int i = 0; i < N_KNOWN && status == TT_OK; i++)
-        status = add_known(d, &known_charts[i], parent, &sent, out);
+        if (!is_quiet(d, &known_charts[i]))
+            status = add_known(d, &known_charts[i], parent, &sent, out);
     for (int i = 0; i < d->metrics.n && status == TT_OK; i++)
         if (!is_shown(d->metrics.v[i].name))
             status = add_other(&d->metrics.v[i], out);

@@ -299,6 +299,7 @@ tt_status tt__report_page_add(const tt_report_data *d, tt_str *out)
     tt__report_time_add(d, out);
     tt__report_ranks(d->ranks, out);
     tt__report_pipe(d->ranks, out);
+    tt__report_workers(d->workers, out);
     tt_str_add(out, "<div class=\"columns\">\n");
     tt__report_table("Run", tt_json_get(d->facts, "facts"), out);
     tt_str_add(out, "<div>\n");

@@ -124,7 +124,7 @@ void tt__head_add(tt_str *out, const char *title, int refresh);
 
 typedef struct tt_report_data { // everything that is shown
     const tt_report_files *files;
-    const tt_json_value *facts, *ranks; // NULL: none
+    const tt_json_value *facts, *ranks, *workers; // NULL: none
     tt_metrics metrics;
     const char *parent;          // name of the run it was forked from, or NULL
     tt_metrics parent_metrics;   // of it
@@ -140,6 +140,8 @@ void tt__report_time_add(const tt_report_data *data, tt_str *out);
 void tt__report_ranks(const tt_json_value *all, tt_str *out);
 // Stages: who waited for whom, and one step as a picture; nothing where there are none.
 void tt__report_pipe(const tt_json_value *all, tt_str *out);
+// Workers at their own pace: staleness and time; nothing where there are none.
+void tt__report_workers(const tt_json_value *all, tt_str *out);
 // Samples and notes, of log.txt.
 void tt__report_log(const tt_str *log, tt_str *out);
 // Every metric at some steps, for those who do not see curves.

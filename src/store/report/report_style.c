@@ -31,6 +31,7 @@ const char *const tt__report_style[] = {
     ".t-net{--k:var(--t-net)}.t-hidden{--k:var(--t-hidden)}"
     ".t-data{--k:var(--t-data)}.t-save{--k:var(--t-save)}"
     ".t-last{--k:var(--t-last)}"
+    ".t-waste{--k:var(--bad)}"
     ".t-other{--k:var(--t-other)}.r0{--k:var(--r0)}.r1{--k:var(--r1)}"
     ".r2{--k:var(--r2)}.r3{--k:var(--r3)}.r4{--k:var(--r4)}.r5{--k:var(--r5)}"
     ".r6{--k:var(--r6)}.r7{--k:var(--r7)}\n",
@@ -92,6 +93,7 @@ const char *const tt__report_style[] = {
     "path{fill:none;vector-effect:non-scaling-stroke;stroke:var(--k);"
     "stroke-linejoin:round;stroke-linecap:round}\n"
     ".grid{stroke:var(--rule)}.line{stroke-width:2}"
+    ".full{fill:var(--k);stroke:none}"
     ".raw{stroke-width:1;stroke-opacity:.3}"
     ".dash{stroke-dasharray:5 4}.dot{stroke-width:6}\n"
     "path.parent{stroke-width:1.5}path.dot.parent{stroke-width:4}\n"
@@ -158,6 +160,7 @@ const char *const tt__report_style[] = {
     ".step text{font-size:12px;fill:var(--fg)}.step .p-s{fill:var(--soft)}"
     ".step .p-n{fill:var(--p-n);font-size:11px;text-anchor:middle;"
     "pointer-events:none}\n"
+    ".charts+.rows{margin-top:14px}"
     ".rows{overflow-x:auto}.rows th,.rows "
     "td{text-align:right;width:auto;white-space:nowrap}\n"
     ".rows th:first-child,.rows .bar,.rows .texts :is(th,td)"
