@@ -6,6 +6,8 @@
 //   mean     where the model is the mean of the replicas, agreements leave the mean as it
 //            is, and the model is that mean
 //   equal    replicas that an agreement makes equal are equal to the model
+//   codes    where neighbours send codes, with every codec: the mean stays, and replicas come
+//            nearer to it if they go slowly; or the codec is refused with a sentence
 //
 // Of groups the same holds for the replicas of each around their mean, and for the means of
 // the groups, where the policy inside keeps them.
@@ -34,6 +36,7 @@ typedef struct subject {
     tt_law_report *r;
     const tt_policy_def *policy;
     const char *sample;
+    const tt_codec_def *codec; // NULL: none
     int64_t replicas;
     int64_t group; // replicas in a group; without groups all of them
     tt_arena *arena;
@@ -84,6 +87,10 @@ static tt_status open_job(subject *s)
     TT_TRY(set(s, &settings, "exchange.policy", s->policy->name));
     TT_TRY(set(s, &settings, "exchange.replicas", number));
     TT_TRY(set_sample(s, &settings));
+    if (s->codec != NULL) {
+        TT_TRY(set(s, &settings, "exchange.codec", s->codec->name));
+        TT_TRY(set(s, &settings, "exchange.gamma", "0.02"));
+    }
     TT_TRY(tt_job_configure(&settings, NULL, &s->job));
     TT_TRY(tt_job_start(s->job, NULL));
     s->job->lr = 0;
@@ -282,6 +289,68 @@ static tt_status check_job(subject *s)
     return TT_OK;
 }
 
+static tt_status check_coded(subject *s)
+{
+    enum { AGREEMENTS = 200 };
+    spread before, after;
+    tt_step_result result;
+    const tt_status status = open_job(s);
+    if (status == TT_ERR_ARG) {
+        tt_law_report_check(
+            s->r, strstr(tt_error_message(), "would do") != NULL,
+            "%s with %s is refused, but not what would do: %s", s->policy->name,
+            s->codec->name, tt_error_message());
+        return TT_OK;
+    }
+    TT_TRY(status);
+    TT_TRY(find_weights(s));
+    TT_TRY(scatter(s));
+    TT_TRY(look(s, &before));
+    after = before;
+    for (int i = 0; i < AGREEMENTS; i++) {
+        TT_TRY(tt_job_step(s->job, tt_job_feed_random, NULL, &result));
+        TT_TRY(look(s, &after));
+        tt_law_report_check(s->r, after.moved < 1e-12,
+                            "%s with %s: the replicas' mean moved by %g",
+                            s->policy->name, s->codec->name, after.moved);
+    }
+    tt_law_report_check(s->r, after.within < 0.9 * before.within,
+                        "%s with %s: the distance went from %g to %g",
+                        s->policy->name, s->codec->name, before.within,
+                        after.within);
+    return TT_OK;
+}
+
+static tt_status check_codec(tt_law_report *r, const tt_policy_def *policy,
+                             const tt_codec_def *codec)
+{
+    subject s = {.r = r,
+                 .policy = policy,
+                 .codec = codec,
+                 .sample = policy->samples[0],
+                 .replicas = 4,
+                 .group = 4,
+                 .arena = tt_arena_create()};
+    tt_status status = s.arena == NULL ? TT_ERR_NOMEM : check_coded(&s);
+    tt_job_close(s.job);
+    tt_arena_destroy(s.arena);
+    if (status == TT_ERR_NOMEM)
+        return status;
+    tt_law_report_check(r, status == TT_OK, "%s with %s: %s", policy->name,
+                        codec->name, tt_error_message());
+    return TT_OK;
+}
+
+static tt_status check_codecs(tt_law_report *r, const tt_policy_def *policy)
+{
+    int n = 0;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i]->name, "none") != 0)
+            TT_TRY(check_codec(r, policy, all[i]));
+    return TT_OK;
+}
+
 static tt_status check_sample(tt_law_report *r, const tt_policy_def *policy,
                               const char *sample, int64_t replicas,
                               int64_t group)
@@ -351,6 +420,8 @@ static tt_status run(tt_law_report *r)
              p++)
             for (size_t k = 0; k < sizeof replicas / sizeof *replicas; k++)
                 TT_TRY(check_sample(r, all[i], *p, replicas[k], replicas[k]));
+        if (all[i]->mix != NULL)
+            TT_TRY(check_codecs(r, all[i]));
     }
     return check_groups(r);
 }

@@ -34,6 +34,7 @@ typedef struct subject {
     tt_dtype dtype;
     tt_place from, to;  // `to` only where the operator takes one
     int by;             // of a shift
+    const char *only;   // of a shift: who gets something
     int source, target; // of a move
     bool is_everywhere; // all_reduce: from some coordinates to all
     const char *collective;
@@ -70,7 +71,7 @@ static tt_val emit(tt_builder *b, const subject *s, tt_val x)
     if (s->op == &tt_op_all_to_all)
         return tt_all_to_all(b, x, axis, to);
     if (s->op == &tt_op_shift)
-        return tt_shift(b, x, axis, s->by);
+        return tt_shift_only(b, x, axis, s->by, s->only);
     if (s->op == &tt_op_halo)
         return tt_halo(b, x, axis, &s->to.window);
     if (s->op == &tt_op_halo_add)
@@ -316,6 +317,18 @@ static void check_both(subject *s)
     s->to.zigzag = false;
 }
 
+// To all, and to every other rank only.
+static void check_shift(subject *s)
+{
+    char only[TT_RANK_THREADS_MOST + 1] = {0};
+    check_case(s);
+    for (int i = 0; i < s->mesh.axis[s->axis].size; i++)
+        only[i] = i % 2 == 0 ? '0' : '1';
+    s->only = only;
+    check_case(s);
+    s->only = NULL;
+}
+
 // From a split of factor f to whatever the operator makes of it.
 static void check_split(subject *s, const tt_type *type, int f, bool zigzag)
 {
@@ -334,7 +347,7 @@ static void check_split(subject *s, const tt_type *type, int f, bool zigzag)
         }
     } else if (s->op == &tt_op_shift) {
         for (s->by = -1; s->by <= 2; s->by++)
-            check_case(s);
+            check_shift(s);
     } else {
         for (s->from.rotate = 0; s->from.rotate < size; s->from.rotate++)
             check_case(s);

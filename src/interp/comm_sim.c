@@ -115,7 +115,8 @@ static tt_status cut(const group *g, void *const *out)
         tt_local_of(type, g->site->mesh, rank, &local);
         const int64_t n = local.is_absent ? 0 : tt_shape_count(&local.shape);
         const bool is_zero =
-            g->site->op == &tt_op_keep_first && c != first_holder(g);
+            (g->site->op == &tt_op_keep_first && c != first_holder(g)) ||
+            (g->site->op == &tt_op_shift && !tt_comm_hears(g->site->params, c));
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = tt_local_to_global(&local, i);
             // What no window reads has no terms: its sum is zero.

@@ -181,9 +181,13 @@ static tt_status reduce(tt__blocks *w, const tt_node *node)
 //
 //   by = 1, 2 blocks each      0 1 | 2 3 | 4 5      block 0: block 1 of the rank before
 //                              5 0 | 1 2 | 3 4      block 1: block 0 of the same rank
+// Where only some blocks get something, only their ranks do.
 static tt_status shift(tt__blocks *w, const tt_node *node)
 {
     const tt_comm_params *p = node->params;
+    const bool is_all = p->only == NULL || p->only[0] == '\0';
+    char *only = is_all ? NULL : tt__rewrite_array(&w->r, w->ranks + 1, 1);
+    TT_TRY(w->r.b.status);
     const int32_t in = node->in[0].id, out = node->out[0].id;
     const int64_t all = (int64_t)w->ranks * w->parts;
     for (int j = 0; j < w->parts; j++) {
@@ -191,8 +195,12 @@ static tt_status shift(tt__blocks *w, const tt_node *node)
         const int ranks = (int)(from / w->parts);
         tt_val x;
         TT_TRY(tt__blocks_copy(w, in, (int)(from % w->parts), &x));
+        for (int r = 0; r < w->ranks && !is_all; r++)
+            only[r] = p->only[r * w->parts + j];
         tt__blocks_copies(w, out)[j] =
-            ranks == 0 ? x : tt_shift(&w->r.b, x, w->axis, w->ranks - ranks);
+            ranks == 0
+                ? x
+                : tt_shift_only(&w->r.b, x, w->axis, w->ranks - ranks, only);
     }
     return w->r.b.status;
 }

@@ -15,7 +15,7 @@
 
 // Nodes from `first` on run on what each rank has: a result is own along an axis where
 // something that the node reads is.
-static void place_own(const tt__coded_by *by, int32_t first)
+void tt__coded_place(const tt__coded_by *by, int32_t first)
 {
     tt_graph *g = by->b->graph;
     for (int32_t n = first; n < g->n_nodes; n++) {
@@ -39,7 +39,7 @@ static tt_val take_own(const tt__coded_by *by, tt_val x, int64_t drop)
 {
     const int32_t first = by->b->graph->n_nodes;
     const tt_val own = tt_own(by->b, x, drop);
-    place_own(by, first);
+    tt__coded_place(by, first);
     return own;
 }
 
@@ -84,11 +84,10 @@ static tt_val stack_codes(const tt__coded_by *by, tt_val code)
 
 // A state, of all replicas or the same in all. Where an axis cuts a factor of x that the state does not have,
 // ranks along it have states of their own: a further dim, with the axis's name.
-static tt_val add_state(const tt__coded_by *by, tt_val x,
+static tt_val add_state(const tt__coded_by *by, const tt_type *type,
                         const tt_codec_state *s, int64_t *drop_out)
 {
     const tt_mesh *mesh = &by->b->graph->mesh;
-    const tt_type *type = tt_type_of(by->b, x);
     tt_place place[TT_MAX_AXES] = {{0}};
     tt_shape shape = {0};
     tt_status status =
@@ -123,7 +122,7 @@ static tt_val add_state(const tt__coded_by *by, tt_val x,
 
 static tt_status add_states(const tt__coded_by *by, tt__coded *p)
 {
-    const tt_type type = *tt_type_of(by->b, p->x);
+    const tt_type type = p->like;
     const tt_codec_state residual = {
         .name = "residual",
         .dtype = tt_dtype_master(type.dtype),
@@ -134,12 +133,13 @@ static tt_status add_states(const tt__coded_by *by, tt__coded *p)
     const bool wants = by->feedback && !by->codec->is_lossless;
     p->residual = p->c.residual = TT_NONE;
     if (wants) {
-        p->residual = add_state(by, p->x, &residual, &drop);
+        p->residual = add_state(by, &type, &residual, &drop);
         p->c.residual = take_own(by, p->residual, drop);
     }
     TT_TRY(tt_codec_states(by->codec, by->params, &type, state, &p->n_states));
     for (int i = 0; i < p->n_states; i++) {
-        p->state[i] = add_state(by, p->x, &state[i], &drop);
+        state[i].is_common &= !by->is_alone;
+        p->state[i] = add_state(by, &type, &state[i], &drop);
         p->c.state[i] = take_own(by, p->state[i], drop);
     }
     return by->b->status;
@@ -157,7 +157,7 @@ static void settle(const tt__coded_by *by, tt_val *state, tt_val before,
 }
 
 // As early as can be: a state that waits needs memory for both versions.
-static void settle_all(const tt__coded_by *by, tt__coded *p)
+void tt__coded_settle(const tt__coded_by *by, tt__coded *p)
 {
     settle(by, &p->residual, p->c.residual, p->c.residual_out);
     for (int i = 0; i < p->n_states; i++)
@@ -203,8 +203,8 @@ static tt_status send_round(const tt__coded_by *by, tt__coded *p, bool is_first)
 {
     const int32_t first = by->b->graph->n_nodes;
     TT_TRY(tt_codec_encode(by->b, &p->c, is_first ? NULL : p->joined));
-    place_own(by, first);
-    settle_all(by, p);
+    tt__coded_place(by, first);
+    tt__coded_settle(by, p);
     for (int i = 0; i < p->c.n_codes; i++)
         TT_TRY(join_one(by, &p->c, p->c.code[i], &p->joined[i]));
     return TT_OK;
@@ -226,18 +226,27 @@ static tt_val give_back(const tt__coded_by *by, const tt__coded *p, tt_val sum)
 
 // ---- a value  ------------------------------------------------------------
 
-tt_status tt__coded_begin(const tt__coded_by *by, tt__coded *p, tt_val x,
-                          const char *name)
+tt_status tt__coded_prepare(const tt__coded_by *by, tt__coded *p, tt_val x,
+                            const tt_type *like, const char *name)
 {
-    *p = (tt__coded){
-        .x = x,
-        .c = {.def = by->codec, .params = by->params, .peers = by->replicas}};
+    *p = (tt__coded){.x = x,
+                     .like = *like,
+                     .c = {.def = by->codec,
+                           .params = by->params,
+                           .peers = by->is_alone ? 1 : by->replicas}};
     const int scope = tt_scope_push(by->b, "%s.codec", name);
     TT_TRY(by->b->status);
     TT_TRY(add_states(by, p));
     tt_scope_pop(by->b, scope);
     add_seeds(by, p, name);
     p->c.x = take_own(by, p->x, 0);
+    return by->b->status;
+}
+
+tt_status tt__coded_begin(const tt__coded_by *by, tt__coded *p, tt_val x,
+                          const tt_type *like, const char *name)
+{
+    TT_TRY(tt__coded_prepare(by, p, x, like, name));
     return send_round(by, p, true);
 }
 
@@ -251,8 +260,8 @@ tt_status tt__coded_end(const tt__coded_by *by, tt__coded *p, tt_val *sum_out)
     const int32_t first = by->b->graph->n_nodes;
     tt_val sum = TT_NONE;
     TT_TRY(tt_codec_decode(by->b, &p->c, p->joined, &sum));
-    place_own(by, first);
-    settle_all(by, p);
+    tt__coded_place(by, first);
+    tt__coded_settle(by, p);
     *sum_out = give_back(by, p, sum);
     return by->b->status;
 }

@@ -28,10 +28,12 @@ typedef struct tt__coded_by {
     bool feedback;      // keep residuals
     int axis;           // of the replicas
     int64_t replicas;   // along it
+    bool is_alone;      // codes are decoded one by one, never added up
 } tt__coded_by;
 
 typedef struct tt__coded {
     tt_val x;
+    tt_type like;
     tt_coding c;
     tt_val residual, state[TT_CODEC_STATES]; // the stacked states; or TT_NONE
     int n_states;
@@ -39,10 +41,42 @@ typedef struct tt__coded {
 } tt__coded;
 
 // x: along the axis terms of a sum, or each replica's own; along other axes whole or
-// split. `name` is the first part of the states' names, and the key of random numbers.
+// split. `like` is its type with the placement that its states shall have along other axes.
+// `name` is the first part of the states' names, and the key of random numbers.
 tt_status tt__coded_begin(const tt__coded_by *by, tt__coded *p, tt_val x,
-                          const char *name);
+                          const tt_type *like, const char *name);
 tt_status tt__coded_again(const tt__coded_by *by, tt__coded *p);
 tt_status tt__coded_end(const tt__coded_by *by, tt__coded *p, tt_val *sum_out);
+
+// ---- codes that are decoded one by one -----------------------------------
+
+// For neighbours: what a replica's code stands for, by itself and by whoever gets it. All
+// rounds are the replica's own; it needs the codes of all of them.
+typedef struct tt__coded_near {
+    tt__coded p;
+    tt_coding first; // after the first round
+    tt_val code[TT_CODEC_ROUNDS][TT_CODEC_CODES];
+    int n_codes[TT_CODEC_ROUNDS], n_rounds;
+} tt__coded_near;
+
+tt_status tt__coded_near_begin(const tt__coded_by *by, tt__coded_near *near,
+                               tt_val x, const tt_type *like, const char *name);
+// What the replica's own code stands for; its states are new then.
+tt_status tt__coded_near_own(const tt__coded_by *by, tt__coded_near *near,
+                             tt_val *own_out);
+// What another's stands for, whose codes these are.
+tt_status tt__coded_near_of(const tt__coded_by *by, const tt__coded_near *near,
+                            tt_val code[TT_CODEC_ROUNDS][TT_CODEC_CODES],
+                            tt_val *out);
+
+// ---- shared by coded.c and coded_near.c ----------------------------------
+
+// Nodes from `first` on run on what each rank has.
+void tt__coded_place(const tt__coded_by *by, int32_t first);
+// States, seeds and the value as the rank has it, before the first round.
+tt_status tt__coded_prepare(const tt__coded_by *by, tt__coded *p, tt_val x,
+                            const tt_type *like, const char *name);
+// New versions of the states that have one.
+void tt__coded_settle(const tt__coded_by *by, tt__coded *p);
 
 #endif

@@ -137,7 +137,8 @@ static tt_status begin(work *w, gradient *g)
             tt_type_of(&w->r.b, x)->place[a].kind == TT_PARTIAL)
             x = tt_all_reduce(&w->r.b, x, a, TT_SUM);
     TT_TRY(w->r.b.status);
-    return tt__coded_begin(&w->by, &g->coded, x, name_of(w, g));
+    const tt_type like = *tt_type_of(&w->r.b, x);
+    return tt__coded_begin(&w->by, &g->coded, x, &like, name_of(w, g));
 }
 
 static tt_status send_all(work *w)

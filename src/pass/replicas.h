@@ -44,6 +44,13 @@ typedef struct tt__replica_state {
     tt_val state[TT_REPLICAS_LEVELS][TT_POLICY_STATES];
 } tt__replica_state;
 
+// What neighbours know of a value that is sent as codes (replicas_mix.c): states.
+typedef struct tt__replica_shared {
+    int32_t old; // the weight, in the old graph
+    bool from_model;
+    tt_val public, drift;
+} tt__replica_shared;
+
 typedef struct tt__level {
     int axis;
     int64_t n; // coordinates along it
@@ -62,6 +69,8 @@ typedef struct tt__replicas {
     tt__replica_state *state;
     int32_t n_states;
     tt_val *model_of; // old state -> the model's leaf
+    tt__replica_shared *shared;
+    int32_t n_shared;
 } tt__replicas;
 
 // The value as the rank has it, for itself; `drop` dims at the front are left out.

@@ -28,8 +28,7 @@
 #include "ops/ops.h"
 #include "ops/optim/clip.h"
 #include "ops/shape/move.h"
-#include "pass/coded.h"
-#include "pass/replicas.h"
+#include "pass/replicas_mix.h"
 
 #include <stdio.h>
 
@@ -42,6 +41,7 @@ typedef struct parcel {
     tt_val state[TT_POLICY_STATES]; // leaves
     tt_agreement a;
     tt__coded coded;
+    tt__mixed mixed[TT_POLICY_GOT];
 } parcel;
 
 bool tt__replicas_is_coded(const tt__replicas *w)
@@ -152,41 +152,58 @@ tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x)
                                1 / (double)l->n);
 }
 
-// What replica r - by has, for replica r.
-static tt_val from_neighbour(tt__replicas *w, const tt__level *l, tt_val x,
-                             int64_t by)
+// By codes of the mean, or by numbers.
+static tt_status send_to_all(tt__replicas *w, parcel *p)
 {
-    tt_builder *b = &w->r.b;
-    char dims[32];
-    snprintf(dims, sizeof dims, "%s:%lld", TT_REPLICA, (long long)l->n);
-    const tt_val all = tt_stack(b, x, dims);
-    for (int a = 0; a < b->graph->mesh.n_axes && tt_is(all); a++)
-        tt_place_set(b, all, a,
-                     a == l->axis ? tt_place_split(0)
-                                  : tt_type_of(b, x)->place[a]);
-    const tt_val there = tt_shift(b, all, l->axis, (int)by);
-    const tt_val own = tt_own(b, there, 1);
-    for (int a = 0; a < b->graph->mesh.n_axes && tt_is(own); a++)
-        tt_place_set(b, own, a, tt_type_of(b, x)->place[a]);
-    return own;
-}
-
-static tt_status join(tt__replicas *w, parcel *p)
-{
-    const tt__level *l = &w->level[p->level];
-    int64_t from[TT_POLICY_GOT];
-    const int n =
-        tt_policy_neighbours(l->policy, l->params, l->n, p->a.variant, from);
-    for (int i = 0; i < n; i++)
-        p->a.got[i] = from_neighbour(w, l, p->a.sent, from[i]);
-    if (n > 0)
-        return w->r.b.status;
     if (tt__replicas_is_coded(w)) {
         const tt__coded_by by = coded_by(w);
-        return tt__coded_begin(&by, &p->coded, p->a.sent,
+        tt_type like = w->r.old->value[p->s->old].type;
+        like.dtype = tt_type_of(&w->r.b, p->a.sent)->dtype;
+        return tt__coded_begin(&by, &p->coded, p->a.sent, &like,
                                w->r.old->value[p->s->old].name);
     }
     p->a.got[0] = tt__replicas_mean(w, p->level, p->a.sent);
+    if (tt_is(p->a.also))
+        p->a.got[1] = tt__replicas_mean(w, p->level, p->a.also);
+    return w->r.b.status;
+}
+
+static tt_status send(tt__replicas *w, const tt__mix *mix, parcel *p)
+{
+    static const char *const label[TT_POLICY_GOT] = {"mix", "also"};
+    const tt__level *l = &w->level[p->level];
+    const bool is_one = tt_policy_variants(l->policy, l->params, l->n) == 1;
+    if (mix->n == 0)
+        return send_to_all(w, p);
+    for (int i = 0; i < (tt_is(p->a.also) ? 2 : 1); i++) {
+        char name[32];
+        if (is_one)
+            snprintf(name, sizeof name, "%s", label[i]);
+        else
+            snprintf(name, sizeof name, "%s%d", label[i], mix->variant);
+        p->mixed[i] = (tt__mixed){.x = i == 0 ? p->a.sent : p->a.also,
+                                  .old = p->s->old,
+                                  .from_model = i == 0};
+        TT_TRY(tt__mix_send(w, mix, &p->mixed[i], name));
+    }
+    return TT_OK;
+}
+
+static tt_status receive(tt__replicas *w, tt__mix *mix, parcel *p)
+{
+    if (mix->n > 0) {
+        TT_TRY(tt__mix_take(w, mix, &p->mixed[0], &p->a.got[0]));
+        return tt_is(p->a.also)
+                   ? tt__mix_take(w, mix, &p->mixed[1], &p->a.got[1])
+                   : TT_OK;
+    }
+    if (tt__replicas_is_coded(w)) {
+        const tt__coded_by by = coded_by(w);
+        tt_val sum = TT_NONE;
+        TT_TRY(tt__coded_end(&by, &p->coded, &sum));
+        p->a.got[0] =
+            tt__replicas_scaled(w, sum, 1 / (double)w->level[p->level].n);
+    }
     return w->r.b.status;
 }
 
@@ -211,7 +228,7 @@ static tt_val speaker(tt__replicas *w, parcel *p)
                            : tt__replicas_mean(w, 0, x);
 }
 
-static tt_status begin(tt__replicas *w, parcel *p)
+static tt_status begin(tt__replicas *w, const tt__mix *mix, parcel *p)
 {
     tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[p->level];
@@ -228,7 +245,7 @@ static tt_status begin(tt__replicas *w, parcel *p)
     p->a.is_coded = tt__replicas_is_coded(w);
     p->a.x = speaker(w, p);
     p->a.model = tt__replicas_read(w, p->model);
-    p->a.x_out = p->a.model_out = TT_NONE;
+    p->a.x_out = p->a.model_out = p->a.also = TT_NONE;
     const int n = tt_policy_states(l->policy, l->params, &state);
     for (int i = 0; i < TT_POLICY_STATES; i++) {
         p->state[i] =
@@ -241,7 +258,7 @@ static tt_status begin(tt__replicas *w, parcel *p)
     if (l->policy->send != NULL)
         TT_TRY(l->policy->send(b, &p->a));
     tt__replicas_place(w, first);
-    return join(w, p);
+    return send(w, mix, p);
 }
 
 static void settle_replica(tt__replicas *w, const parcel *p, tt_val x)
@@ -266,17 +283,12 @@ static void move_group(tt__replicas *w, const parcel *p)
 }
 
 // States first: the policy may have kept what the model was.
-static tt_status end(tt__replicas *w, parcel *p)
+static tt_status end(tt__replicas *w, tt__mix *mix, parcel *p)
 {
     tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[p->level];
     TT_TRY(aim(w, p));
-    if (tt__replicas_is_coded(w)) {
-        const tt__coded_by by = coded_by(w);
-        tt_val sum = TT_NONE;
-        TT_TRY(tt__coded_end(&by, &p->coded, &sum));
-        p->a.got[0] = tt__replicas_scaled(w, sum, 1 / (double)l->n);
-    }
+    TT_TRY(receive(w, mix, p));
     const int32_t first = b->graph->n_nodes;
     TT_TRY(l->policy->take(b, &p->a));
     tt__replicas_place(w, first);
@@ -301,19 +313,21 @@ static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
                                int variant)
 {
     int32_t n = 0;
+    tt__mix mix;
+    TT_TRY(tt__mix_begin(w, &w->level[level], variant, &mix));
     for (int32_t i = 0; i < w->n_states; i++)
         if (is_in(w, &w->state[i], level, variant)) {
             parcels[n] = (parcel){.s = &w->state[i], .level = level};
             parcels[n].a.variant = variant;
-            TT_TRY(begin(w, &parcels[n++]));
+            TT_TRY(begin(w, &mix, &parcels[n++]));
         }
     const tt__coded_by by = coded_by(w);
-    for (int32_t i = 0; i < n && tt__replicas_is_coded(w); i++) {
+    for (int32_t i = 0; i < n && tt__replicas_is_coded(w) && mix.n == 0; i++) {
         TT_TRY(aim(w, &parcels[i]));
         TT_TRY(tt__coded_again(&by, &parcels[i].coded));
     }
     for (int32_t i = 0; i < n; i++)
-        TT_TRY(end(w, &parcels[i]));
+        TT_TRY(end(w, &mix, &parcels[i]));
     return TT_OK;
 }
 
@@ -377,6 +391,12 @@ tt_status tt__replicas_asides(tt__replicas *w)
 {
     parcel *parcels =
         tt__rewrite_array(&w->r, w->n_states + 1, sizeof *parcels);
+    int64_t values = 1;
+    for (int i = 0; i < w->n_levels; i++)
+        values += (int64_t)TT_POLICY_GOT * w->n_states *
+                  tt_policy_variants(w->level[i].policy, w->level[i].params,
+                                     w->level[i].n);
+    w->shared = tt__rewrite_array(&w->r, values, sizeof *w->shared);
     TT_TRY(w->r.b.status);
     TT_TRY(add_group_models(w));
     for (int i = 0; i < w->n_levels; i++) {

@@ -79,7 +79,7 @@ static tt_status add_distance(tt__replicas *w, const tt_val *distance,
 static bool is_kept(const tt__replicas *w)
 {
     const tt__level *top = &w->level[w->n_levels - 1];
-    return tt__replicas_is_coded(w) ||
+    return (tt__replicas_is_coded(w) && top->policy->mix == NULL) ||
            tt_policy_keeps_model(top->policy, top->params);
 }
 
@@ -152,6 +152,21 @@ static void spread_states(tt__replicas *w, const tt__replica_state *s,
                                 model);
 }
 
+// Public copies are the model, or nothing; and where all are equal nobody pulls.
+static void spread_shared(tt__replicas *w, const tt__replica_state *of,
+                          tt_val model)
+{
+    for (int32_t i = 0; i < w->n_shared; i++) {
+        const tt__replica_shared *s = &w->shared[i];
+        if (s->old != of->old)
+            continue;
+        const tt_val none = tt__replicas_scaled(w, model, 0);
+        tt__replicas_settle(w, tt__replicas_again(w, s->public),
+                            s->from_model ? model : none);
+        tt__replicas_settle(w, tt__replicas_again(w, s->drift), none);
+    }
+}
+
 tt_status tt__replicas_spread(tt__replicas *w)
 {
     tt_builder *b = &w->r.b;
@@ -167,6 +182,7 @@ tt_status tt__replicas_spread(tt__replicas *w)
         tt__replicas_settle(w, tt__replicas_again(w, s->group), model);
         for (int l = 0; l < w->n_levels && s->is_weight; l++)
             spread_states(w, s, l, model);
+        spread_shared(w, s, model);
     }
     return b->status;
 }

@@ -18,9 +18,14 @@
 // agreement: half of the weights come from it. With exponential that makes all replicas
 // equal after log2 n agreements, if n is a power of two.
 //
-//   sent   the weights, once for each neighbour
+// With a codec neighbours know a public copy of each other's weights, and what a replica
+// has changed since is sent as a code (CHOCO; pass/replicas_mix.c). They go the part `gamma`
+// of the way.
+//
+//   sent   the weights, or a code, once for each neighbour
 
-#include "ops/arith.h"
+#include "base/alloc.h"
+#include "policy/mix.h"
 #include "policy/policy.h"
 
 #include <math.h>
@@ -39,6 +44,7 @@ typedef struct tt_gossip_params {
     int graph; // tt_gossip_graph
     bool turns;
     tt_i64s shifts;
+    double gamma;
 } tt_gossip_params;
 
 #define AT(field) offsetof(tt_gossip_params, field)
@@ -54,10 +60,15 @@ static const tt_opt options[] = {
      "graph=shifts: numbers of replicas from a neighbour to the one that "
      "hears it",
      TT_OPT_I64S, AT(shifts), NULL, -65536, 65536},
+    {"gamma", "0.1",
+     "with a codec: how far a replica goes to what it knows of its neighbours",
+     TT_OPT_F64, AT(gamma), NULL, 0, 1},
     {0},
 };
 
 // ---- neighbours ----------------------------------------------------------
+
+enum { MOST = 16 }; // neighbours
 
 typedef struct circle {
     int64_t replicas;
@@ -71,7 +82,7 @@ static void add(circle *c, int64_t shift)
     for (int i = 0; i < c->n; i++)
         if (c->by[i] == shift)
             return;
-    if (shift != 0 && c->n < TT_POLICY_GOT)
+    if (shift != 0 && c->n < MOST)
         c->by[c->n++] = shift;
 }
 
@@ -137,10 +148,10 @@ static int circle_of(const tt_gossip_params *p, int64_t replicas, int64_t *by)
     return c.n;
 }
 
-static int neighbours(const void *params, int64_t replicas, int variant,
-                      int64_t by[TT_POLICY_GOT])
+// One of them at a time, or all.
+static int neighbours(const tt_gossip_params *p, int64_t replicas, int variant,
+                      int64_t *by)
 {
-    const tt_gossip_params *p = params;
     const int n = circle_of(p, replicas, by);
     if (!p->turns || n == 0)
         return n;
@@ -151,7 +162,7 @@ static int neighbours(const void *params, int64_t replicas, int variant,
 static int variants(const void *params, int64_t replicas)
 {
     const tt_gossip_params *p = params;
-    int64_t by[TT_POLICY_GOT];
+    int64_t by[MOST];
     const int n = circle_of(p, replicas, by);
     return p->turns && n > 0 ? n : 1;
 }
@@ -160,7 +171,7 @@ static int variants(const void *params, int64_t replicas)
 static tt_status check(const void *params, int64_t replicas)
 {
     const tt_gossip_params *p = params;
-    int64_t by[TT_POLICY_GOT];
+    int64_t by[MOST];
     const int n = circle_of(p, replicas, by);
     const int64_t common = groups(&(circle){replicas, by, n});
     if (p->graph == TT_GOSSIP_COMPLETE || common == 1)
@@ -185,34 +196,42 @@ static bool is_due(const void *params, int64_t replicas, int64_t step,
 
 // ---- weights -------------------------------------------------------------
 
+// All that it gets counts as much as its own.
+static bool mix(const void *params, int64_t replicas, int variant, double *w)
+{
+    int64_t by[MOST];
+    const int n = neighbours(params, replicas, variant, by);
+    for (int64_t r = 0; r < replicas && n > 0; r++) {
+        w[r * replicas + r] = 1 / (double)(n + 1);
+        for (int i = 0; i < n; i++)
+            w[r * replicas + (r - by[i] + replicas) % replicas] =
+                1 / (double)(n + 1);
+    }
+    return n > 0;
+}
+
+static double gamma_of(const void *params)
+{
+    return ((const tt_gossip_params *)params)->gamma;
+}
+
 static tt_status take(tt_builder *b, tt_agreement *a)
 {
-    int64_t by[TT_POLICY_GOT];
-    const int n = neighbours(a->params, a->replicas, a->variant, by);
-    tt_val sum = a->x;
-    for (int i = 0; i < n; i++)
-        sum = tt_add(b, sum, a->got[i]);
-    a->x_out = n == 0 ? a->got[0] : tt_scale(b, sum, 1 / (double)(n + 1));
+    a->x_out = a->got[0];
     return b->status;
 }
 
-// On a circle every wave goes round unchanged but for a factor: that of the slowest to
-// die, of those that are not the mean.
+extern const tt_policy_def tt_policy_gossip;
+
 static double rate(const void *params, int64_t replicas, int variant)
 {
-    const double turn = 2 * 3.14159265358979323846 / (double)replicas;
-    int64_t by[TT_POLICY_GOT];
-    const int n = neighbours(params, replicas, variant, by);
-    double most = 0;
-    for (int64_t k = 1; k < replicas && n > 0; k++) {
-        double re = 1, im = 0;
-        for (int i = 0; i < n; i++) {
-            re += cos(turn * (double)(k * by[i]));
-            im += sin(turn * (double)(k * by[i]));
-        }
-        most = fmax(most, hypot(re, im) / (n + 1));
-    }
-    return most;
+    double *w = tt_alloc(replicas * replicas * (int64_t)sizeof *w);
+    double rate = 0;
+    if (w != NULL &&
+        tt_policy_mix(&tt_policy_gossip, params, replicas, variant, w))
+        rate = tt_policy_mix_rate(w, replicas);
+    tt_free(w);
+    return rate;
 }
 
 static const char *const samples[] = {
@@ -230,14 +249,15 @@ const tt_policy_def tt_policy_gossip = {
     .name = "gossip",
     .doc = "Replicas take the mean with a few neighbours on a fixed graph.",
     .paper = "D-PSGD Lian 2017; GossipGraD Daily 2018; exponential graphs "
-             "Ying 2021; MALT Li 2015",
+             "Ying 2021; MALT Li 2015; CHOCO Koloskova 2019",
     .kind = TT_POLICY_STATIC,
     .options = options,
     .params_bytes = sizeof(tt_gossip_params),
     .check = check,
     .variants = variants,
     .is_due = is_due,
-    .neighbours = neighbours,
+    .mix = mix,
+    .gamma = gamma_of,
     .take = take,
     .rate = rate,
     .samples = samples,

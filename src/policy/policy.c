@@ -38,13 +38,11 @@ int tt_policy_variants(const tt_policy_def *def, const void *params,
     return def->variants == NULL ? 1 : def->variants(params, replicas);
 }
 
-int tt_policy_neighbours(const tt_policy_def *def, const void *params,
-                         int64_t replicas, int variant,
-                         int64_t by[TT_POLICY_GOT])
+bool tt_policy_mix(const tt_policy_def *def, const void *params,
+                   int64_t replicas, int variant, double *w)
 {
-    return def->neighbours == NULL
-               ? 0
-               : def->neighbours(params, replicas, variant, by);
+    memset(w, 0, (size_t)(replicas * replicas) * sizeof *w);
+    return def->mix != NULL && def->mix(params, replicas, variant, w);
 }
 
 int tt_policy_states(const tt_policy_def *def, const void *params,

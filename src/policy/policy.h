@@ -11,9 +11,13 @@
 //
 // A static policy takes every weight through an agreement, which runs after some steps:
 //
-//   replica i   x -> send -> sent \                 / got -> take -> new x
-//                                  +- mean, or the -+
-//   replica j   x -> send -> sent /   neighbours'   \ got -> take -> new x
+//   replica i   x -> send -> sent \                  / got -> take -> new x
+//                                  +- mean of all, --+
+//   replica j   x -> send -> sent /   or a mix        \ got -> take -> new x
+//
+// A mix is a matrix: what of replica j goes into replica i. Only neighbours' entries are
+// not 0, and only they are sent. How it is done, with codes too, is the business of
+// pass/replicas_mix.c.
 //
 // Agreements may come in variants (another neighbour in each, another part of the
 // weights); `is_due` says which run after a step. Beside the replicas' weights there is
@@ -28,7 +32,7 @@
 
 #include "graph/build.h"
 
-enum { TT_POLICY_STATES = 2, TT_POLICY_GOT = 16, TT_POLICY_VARIANTS = 64 };
+enum { TT_POLICY_STATES = 2, TT_POLICY_GOT = 2, TT_POLICY_VARIANTS = 64 };
 
 typedef enum tt_policy_kind {
     TT_POLICY_SUM,
@@ -43,8 +47,8 @@ typedef struct tt_policy_state {
     bool from_model;  // starts as the model's weight; else with zeros
 } tt_policy_state;
 
-// One weight on its way through an agreement. `x`, `sent` and what comes of neighbours
-// are the replica's own; the model and the mean are the same in all replicas.
+// One weight on its way through an agreement. `x`, `sent` and a mix are the replica's own;
+// the model and the mean are the same in all replicas.
 typedef struct tt_agreement {
     const void *params;
     int64_t replicas;
@@ -54,8 +58,8 @@ typedef struct tt_agreement {
     tt_val x, model;
     tt_val state[TT_POLICY_STATES];
     tt_val sent; // set by send
-    tt_val got
-        [TT_POLICY_GOT]; // the mean of what all sent, or what neighbours sent
+    tt_val also; // a second value that is sent; TT_NONE: there is none
+    tt_val got[TT_POLICY_GOT]; // of both: the mean of what all sent, or a mix
     // Set by take; TT_NONE: it stays as it is.
     tt_val x_out, model_out;
     tt_val state_out[TT_POLICY_STATES];
@@ -79,10 +83,11 @@ typedef struct tt_policy_def {
     // Parts of the weights, of which variant i agrees about part i; NULL: one part, about
     // which all variants do.
     int (*parts)(const void *params);
-    // From whom a replica gets something: replica r from r - by[0], r - by[1], ... (modulo
-    // their number); how many there are. NULL, or 0: the mean over all.
-    int (*neighbours)(const void *params, int64_t replicas, int variant,
-                      int64_t by[TT_POLICY_GOT]);
+    // What of replica j goes into replica i: w[i * replicas + j], which is 0 before. False,
+    // or NULL: the mean over all.
+    bool (*mix)(const void *params, int64_t replicas, int variant, double *w);
+    // With a codec: how far a replica goes to a mix of public copies; NULL: 1.
+    double (*gamma)(const void *params);
     // The states that it keeps, and how many.
     int (*states)(const void *params, const tt_policy_state **state_out);
     // Whether agreements keep the model; NULL: no, it is the mean of the replicas.
@@ -106,9 +111,8 @@ const tt_policy_def *tt_policy_find(const char *name); // or NULL
 // The functions of a def, or what holds without them.
 int tt_policy_variants(const tt_policy_def *def, const void *params,
                        int64_t replicas);
-int tt_policy_neighbours(const tt_policy_def *def, const void *params,
-                         int64_t replicas, int variant,
-                         int64_t by[TT_POLICY_GOT]);
+bool tt_policy_mix(const tt_policy_def *def, const void *params,
+                   int64_t replicas, int variant, double *w);
 int tt_policy_states(const tt_policy_def *def, const void *params,
                      const tt_policy_state **state_out);
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params);

@@ -238,7 +238,8 @@ tt_common tt_traffic_sent_to(const tt_traffic_site *x,
 {
     const tt_part out =
         tt_part_of(x->out_type, x->mesh, tt_traffic_site_rank(x, coord));
-    return tt_part_common(&b->in, &out);
+    return tt_comm_hears(x->p, coord) ? tt_part_common(&b->in, &out)
+                                      : (tt_common){0};
 }
 
 tt_common tt_traffic_got_from(const tt_traffic_site *x,
@@ -246,13 +247,19 @@ tt_common tt_traffic_got_from(const tt_traffic_site *x,
 {
     const tt_part in =
         tt_part_of(x->in_type, x->mesh, tt_traffic_site_rank(x, coord));
-    return tt_part_common(&in, &b->out);
+    return tt_comm_hears(x->p, x->coord) ? tt_part_common(&in, &b->out)
+                                         : (tt_common){0};
+}
+
+bool tt_traffic_boxes_clear(const tt_traffic_site *x)
+{
+    return x->kind->is_sum || !tt_comm_hears(x->p, x->coord);
 }
 
 tt_status tt_traffic_boxes_check(const tt_traffic_site *x,
                                  const tt_traffic_boxes *b)
 {
-    if (!x->kind->is_sum && b->arriving != tt_part_count(&b->out))
+    if (!tt_traffic_boxes_clear(x) && b->arriving != tt_part_count(&b->out))
         return tt_fail(TT_ERR_ARG,
                        "%s: rank %d needs elements that no rank along %s holds",
                        x->op->name, x->rank, x->mesh->axis[x->axis].name);

@@ -1,4 +1,4 @@
-// own, stack, replica_seed - reference kernels: copies, where they are not views.
+// own, stack, replica_seed, replica_number - reference kernels: copies, where they are not views.
 
 #include "ops/comm/replicas.h"
 
@@ -43,9 +43,23 @@ static tt_status run_seed(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
+static tt_status run_number(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    const tt_replica_number_params *p = site->params;
+    const tt_operand *y = &site->out[0];
+    for (int64_t i = 0; i < tt_operand_count(y); i++)
+        tt_dtype_store(
+            y->dtype, args->out[0], i,
+            tt_replica_number_at(p->values, tt_local_at(&y->local, 0, i)));
+    return TT_OK;
+}
+
 const tt_kernel_def tt__ref_replicas_kernels[] = {
     {TT_KERNEL(ref, own), .run = run_own},
     {TT_KERNEL(ref, stack), .run = run_stack},
     {TT_KERNEL(ref, replica_seed), .run = run_seed},
+    {TT_KERNEL(ref, replica_number), .run = run_number},
     {0},
 };

@@ -190,7 +190,7 @@ static void unpack(const tt__carrier *c, const tt__wire_leg *leg,
     const bool is_sum = x->kind->is_sum;
     const tt_fold fold = {is_sum ? TT_FOLD_SUM : TT_FOLD_COPY, x->fold.type};
     char *arrived = c->scratch;
-    if (is_sum)
+    if (tt_traffic_boxes_clear(x))
         memset(out, 0,
                (size_t)tt_traffic_site_bytes(x, tt_part_count(&b->out)));
     for (int32_t i = 0; i < x->size; i++) {

@@ -147,6 +147,31 @@ static tt_status refuse_codec(const tt_job *job, const char *why)
                    why);
 }
 
+// Neighbours know public copies of each other's weights.
+static tt_status check_public(const tt_job *job)
+{
+    const tt_exchange *e = &job->exchange;
+    const int64_t n = e->replicas;
+    double *w = tt_alloc(n * n * (int64_t)sizeof *w);
+    if (w == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a graph of %lld replicas",
+                       (long long)n);
+    const bool has_mix =
+        tt_policy_mix(tt_exchange_policy(e), e->policy_params, n, 0, w);
+    tt_free(w);
+    if (!has_mix)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s with a mean over all replicas: that "
+                       "is averaging; exchange.policy=average "
+                       "exchange.every=1 would do",
+                       tt_exchange_codec(e)->name);
+    return e->feedback == TT_FEEDBACK_ON
+               ? refuse_codec(job, "with exchange.feedback=true there would "
+                                   "be two memories of what codes did not "
+                                   "say, and public copies are one")
+               : TT_OK;
+}
+
 // What replicas have changed since they agreed is sent as a code.
 static tt_status check_codec(const tt_job *job)
 {
@@ -154,16 +179,13 @@ static tt_status check_codec(const tt_job *job)
     const tt_policy_def *policy = policy_of(job);
     if (!tt_exchange_is_coded(&job->exchange))
         return TT_OK;
-    if (policy->neighbours != NULL)
-        return refuse_codec(job, "neighbours send weights as they are");
+    if (policy->mix != NULL)
+        TT_TRY(check_public(job));
     if (strcmp(policy->name, "average") == 0 &&
         ((const tt_average_params *)policy_params(job))->every == 0)
         return refuse_codec(job, "with exchange.every=0 nothing is sent");
     if (strcmp(name, "dgc") == 0 || strcmp(name, "factors") == 0)
         return refuse_codec(job, "that is a code of gradients");
-    if (job->grid.size[TT_AXIS_DATA] != job->grid.ranks)
-        return refuse_codec(job, "codes are of weights that no other axis "
-                                 "of the mesh cuts");
     return TT_OK;
 }
 

@@ -17,6 +17,8 @@
 #include "ops/comm/comm_def.h"
 #include "ops/ops.h"
 
+#include <string.h>
+
 // Whether x is a value and `axis` an axis of the mesh; then the placement.
 static bool place_of(tt_builder *b, tt_val x, int axis, tt_place *place_out)
 {
@@ -156,6 +158,12 @@ tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to)
 
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by)
 {
+    return tt_shift_only(b, x, axis, by, NULL);
+}
+
+tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
+                     const char *only)
+{
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
@@ -165,7 +173,9 @@ tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by)
     const int parts = place.parts > 0 ? place.parts : 1;
     const int size = b->graph->mesh.axis[axis].size * parts;
     place.rotate = ((place.rotate + by * parts) % size + size) % size;
-    const tt_comm_params p = {.axis = axis, .by = by};
+    if (only != NULL && (int64_t)strlen(only) != b->graph->mesh.axis[axis].size)
+        return refuse(b, &tt_op_shift, "only does not name all coordinates");
+    const tt_comm_params p = {.axis = axis, .by = by, .only = only};
     return emit(b, &tt_op_shift, &p, x, place);
 }
 

@@ -4,7 +4,7 @@
 //
 //   all_reduce      Partial   -> Replicate    reduce_scatter  Partial -> Split
 //   all_gather      Split     -> Replicate    all_to_all      Split -> Split
-//   shift           Split     -> Split, rotated by `by` ranks
+//   shift           Split     -> Split, rotated by `by` ranks; with `only` some get zeros
 //   halo            Split     -> Split with a window; halo_add is its adjoint
 //   take            Replicate -> Split        keep_first      Replicate -> Partial
 //   move            Replicate@from -> Replicate@to
@@ -33,12 +33,21 @@ typedef struct tt_comm_params {
     // all_gather: blocks are packets (ops/codec/packet.h), of which the bytes that are
     // used are sent.
     bool packets;
-    int64_t by;                   // shift: rank r's block goes to rank r + by
+    int64_t by; // shift: rank r's block goes to rank r + by
+    // shift: '1' for each coordinate that gets something, '0' for one that gets zeros; "" or
+    // NULL: all do. So a graph of neighbours can be said, distance by distance.
+    const char *only;
     int64_t from_coord, to_coord; // move: coordinates along the axis
     const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take
     const char *to;     // all_to_all: the factor that is split afterwards
     int64_t kernel, stride, pad, dilation; // halo, halo_add
 } tt_comm_params;
+
+// Whether a coordinate gets something of a shift.
+static inline bool tt_comm_hears(const tt_comm_params *p, int64_t coord)
+{
+    return p->only == NULL || p->only[0] == '\0' || p->only[coord] == '1';
+}
 
 tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce);
 tt_val tt_all_reduce_each(tt_builder *b, tt_val x, int axis); // rounds_each
@@ -49,6 +58,8 @@ tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis);
 tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor);
 tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);
+tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
+                     const char *only); // NULL: all
 tt_val tt_halo(tt_builder *b, tt_val x, int axis, const tt_window *window);
 tt_val tt_halo_add(tt_builder *b, tt_val x, int axis);
 tt_val tt_move_value(tt_builder *b, tt_val x, int axis, int from, int to);

@@ -2,7 +2,7 @@
 // axis: ring attention (shift), images split in space (halo), pipelines (move).
 //
 //                 sent per rank                              messages
-//   shift         the local part                             1 (0 when p divides by)
+//   shift         the local part, if its receiver gets any   1 (0 when p divides by)
 //   halo          what the window adds to the rank's block   2 (1 when p is 2)
 //   halo_add      the same, the other way
 //   move          the local part, by coordinate `from` only  1 (0 when from is to)
@@ -77,6 +77,7 @@ static void cost_move(const tt_op_io *io, int axis_size, tt_cost *cost)
 static const tt_opt options_shift[] = {
     {TT__COMM_AXIS},
     {TT__COMM_NUMBER("by", by, "1", "rank r's block goes to rank r + by")},
+    {TT__COMM_FACTOR("only", only, "1 for each rank that gets it; others 0")},
     {0},
 };
 

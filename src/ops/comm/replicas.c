@@ -5,6 +5,8 @@
 //   stack(x)        the x of all replicas one after another, along a first dim `replica`
 //                   (or several dims); x is own, or the same in all of them
 //   replica_seed(s)   a seed for each replica and tensor, made of the run's seed
+//   replica_number    numbers that are known beforehand, one for each replica: what its
+//                     neighbours count for, say. Of the input only the dtype is read
 //
 //   residuals   replica:4 a:3 b:5   S(replica) / data      in files
 //      own drop=1     a:3 b:5       O / data               what an encoder reads
@@ -13,7 +15,7 @@
 // A rank has one replica's entry, so own and stack are views. A rank that does the work
 // of several replicas has a copy of each node for each of them (pass/blocks.c).
 //
-//   flops   none; replica_seed is counted as none
+//   flops   none; replica_seed and replica_number are counted as none
 
 #include "ops/comm/replicas.h"
 
@@ -22,6 +24,7 @@
 #include "ops/infer_common.h"
 #include "ops/ops.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static tt_status infer_own(tt_op_io *io)
@@ -65,6 +68,40 @@ static tt_status infer_seed(tt_op_io *io)
         TT_TRY(tt_shape_push(&shape, TT_REPLICA, p->replicas));
     tt_infer_add(io, TT_I64, &shape);
     return TT_OK;
+}
+
+double tt_replica_number_at(const char *values, int64_t i)
+{
+    for (; i > 0; i--)
+        values = strchr(values, ',') + 1;
+    return strtod(values, NULL);
+}
+
+int64_t tt_replica_number_count(const char *values)
+{
+    int64_t n = 1;
+    for (const char *p = values; *p != '\0'; p++)
+        n += *p == ',';
+    return n;
+}
+
+static tt_status infer_number(tt_op_io *io)
+{
+    const tt_replica_number_params *p = io->params;
+    tt_shape shape = {0};
+    TT_TRY(tt_infer_inputs(io, "replica_number", 1, 1));
+    TT_TRY(tt_infer_float(io, "replica_number", 0));
+    TT_TRY(
+        tt_shape_push(&shape, TT_REPLICA, tt_replica_number_count(p->values)));
+    tt_infer_add(io, io->in[0].dtype, &shape);
+    return TT_OK;
+}
+
+// Of the input nothing is read.
+static void cost_number(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    (void)axis_size;
+    *cost = (tt_cost){.bytes = tt_cost_bytes(&io->out[0])};
 }
 
 static void cost_seed(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -117,6 +154,12 @@ tt_val tt_replica_seed(tt_builder *b, tt_val seed,
     return tt_call(b, &tt_op_replica_seed, params, &seed, 1, NULL);
 }
 
+tt_val tt_replica_number(tt_builder *b, tt_val like, const char *values)
+{
+    const tt_replica_number_params params = {values};
+    return tt_call(b, &tt_op_replica_number, &params, &like, 1, NULL);
+}
+
 static const tt_opt options_own[] = {
     {"drop", "0", "dims at the front that are left out", TT_OPT_I64,
      .offset = offsetof(tt_own_params, drop), .min = 0, .max = TT_MAX_DIMS},
@@ -138,6 +181,12 @@ static const tt_opt options_seed[] = {
     {0},
 };
 
+static const tt_opt options_number[] = {
+    {"values", "1", "one for each replica, with commas", TT_OPT_STR,
+     .offset = offsetof(tt_replica_number_params, values)},
+    {0},
+};
+
 static const tt_sample samples_own[] = {
     {"", {"f a:3 b:5"}, 0},
     {"drop=1", {"f replica:1 a:3 b:5"}, 0},
@@ -154,6 +203,12 @@ static const tt_sample samples_stack[] = {
 static const tt_sample samples_seed[] = {
     {"", {"I=7"}, 0},
     {"replicas=3 salt=12345", {"I=7"}, 0},
+    {0},
+};
+
+static const tt_sample samples_number[] = {
+    {"", {"f a:3"}, 0},
+    {"values=0.5,-0.25,1e-3", {"f a:2 b:4"}, 0},
     {0},
 };
 
@@ -189,4 +244,15 @@ const tt_op_def tt_op_replica_seed = {
     .infer = infer_seed,
     .cost = cost_seed,
     .samples = samples_seed,
+};
+
+const tt_op_def tt_op_replica_number = {
+    .name = "replica_number",
+    .doc = "Numbers known beforehand, one for each replica.",
+    .options = options_number,
+    .params_bytes = sizeof(tt_replica_number_params),
+    .shape_only = 1,
+    .infer = infer_number,
+    .cost = cost_number,
+    .samples = samples_number,
 };

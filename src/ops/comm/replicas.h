@@ -23,10 +23,19 @@ typedef struct tt_replica_seed_params {
     int64_t salt;     // another one for each tensor
 } tt_replica_seed_params;
 
+typedef struct tt_replica_number_params {
+    const char *values; // "0.5,0.25": one for each replica
+} tt_replica_number_params;
+
 tt_val tt_own(tt_builder *b, tt_val x, int64_t drop);
 tt_val tt_stack(tt_builder *b, tt_val x, const char *dims);
 tt_val tt_replica_seed(tt_builder *b, tt_val seed,
                        const tt_replica_seed_params *params);
+// Numbers of the replicas, of the dtype of `like`.
+tt_val tt_replica_number(tt_builder *b, tt_val like, const char *values);
+// Number i of the text; the number of them.
+double tt_replica_number_at(const char *values, int64_t i);
+int64_t tt_replica_number_count(const char *values);
 
 // Seed i of those that are made of one seed and a salt: 52 bits, which every number type
 // that a scalar may pass through can hold.
