@@ -140,9 +140,28 @@ void tt_drawn_save(const tt_drawn *drawn, double *numbers)
     tt_diary_save(&drawn->diary, p);
 }
 
-void tt_drawn_load(tt_drawn *drawn, const double *numbers)
+// Times from 0 on; `due` may be -1, a number is whole.
+static bool are_good(const tt_drawn *drawn, const double *v)
+{
+    const int32_t n = drawn->rules.workers;
+    for (int64_t i = 0; i < tt_drawn_count(&drawn->rules); i++)
+        if (!isfinite(v[i]))
+            return false;
+    if (v[0] < 0)
+        return false;
+    for (const double *p = v + 1; p < v + 1 + (int64_t)n * OF_WORKER;
+         p += OF_WORKER)
+        if ((p[0] < 0 && p[0] != -1) || p[1] < 0 || p[2] < 0 || p[2] > 1e15 ||
+            p[2] != floor(p[2]) || p[3] < 0 || p[4] < 0)
+            return false;
+    return v[1 + (int64_t)n * OF_WORKER] > 0; // the diary's width
+}
+
+tt_status tt_drawn_load(tt_drawn *drawn, const double *numbers)
 {
     const double *p = numbers;
+    if (!are_good(drawn, numbers))
+        return tt_fail(TT_ERR_ARG, "the times of workers are damaged");
     drawn->now = *p++;
     for (int32_t i = 0; i < drawn->rules.workers; i++, p += OF_WORKER) {
         tt_drawn_worker *w = &drawn->worker[i];
@@ -153,4 +172,5 @@ void tt_drawn_load(tt_drawn *drawn, const double *numbers)
         w->longest = p[4];
     }
     tt_diary_load(&drawn->diary, p);
+    return TT_OK;
 }

@@ -66,9 +66,9 @@ void tt_drawn_arrived(tt_drawn *drawn, int32_t worker, double now,
 tt_status tt_drawn_diary(const tt_drawn *drawn, tt_arena *arena,
                          tt_diary *diary_out);
 
-// As numbers, for checkpoints.
+// As numbers, for checkpoints. Numbers that no worker has are refused.
 int64_t tt_drawn_count(const tt_drawn_rules *rules);
 void tt_drawn_save(const tt_drawn *drawn, double *numbers);
-void tt_drawn_load(tt_drawn *drawn, const double *numbers);
+tt_status tt_drawn_load(tt_drawn *drawn, const double *numbers);
 
 #endif

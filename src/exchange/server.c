@@ -156,17 +156,95 @@ static tt_status damaged(void)
     return tt_fail(TT_ERR_ARG, "the state of the server is damaged");
 }
 
-// Whether a number is one of 0 .. n - 1.
-static bool is_below(double number, int64_t n)
+static const double most_events = 1e15; // as a count in 64 bits of a double
+
+// Whether a number is one of 0 .. most.
+static bool is_count(double number, double most)
 {
-    return number >= 0 && number < (double)n && number == floor(number);
+    return number >= 0 && number <= most && number == floor(number);
+}
+
+static bool are_counts(const double *number, int64_t n, double most)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!is_count(number[i], most))
+            return false;
+    return true;
+}
+
+static bool is_worker(const double of[OF_WORKER], double version)
+{
+    return is_count(of[0], most_events) && is_count(of[1], version) &&
+           is_count(of[2], 1) && is_count(of[3], EACH) && isfinite(of[4]) &&
+           of[4] >= 0 && is_count(of[5], most_events) && is_count(of[6], of[0]);
+}
+
+static double sum_of(const double *number, int64_t n, int64_t apart)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += number[i * apart];
+    return sum;
+}
+
+// Each is of a worker that has pushed so many, in their order, in a slot of its own.
+static bool are_pushes(const double *push, int64_t n, const double *worker,
+                       int32_t workers, double version)
+{
+    double before = 0;
+    for (int64_t i = 0; i < n; i++, before = push[0], push += OF_PUSH) {
+        if (!is_count(push[0], workers - 1) || push[0] < before)
+            return false;
+        const double *of = worker + (int64_t)push[0] * OF_WORKER;
+        if (!is_count(push[1], EACH * workers - 1) ||
+            !is_count(push[2], of[0] - 1) || !is_count(push[3], version))
+            return false;
+        for (int64_t k = 1; k <= i; k++)
+            if (push[1] == push[1 - k * OF_PUSH])
+                return false;
+    }
+    return true;
+}
+
+static bool has_pending(const double *push, int64_t n, const double *worker,
+                        int32_t workers)
+{
+    for (int32_t w = 0; w < workers; w++) {
+        double count = 0;
+        for (int64_t i = 0; i < n; i++)
+            count += push[i * OF_PUSH] == w;
+        if (count != worker[(int64_t)w * OF_WORKER + 3])
+            return false;
+    }
+    return true;
+}
+
+// Every number is in its range, and sums are what their parts are.
+static bool is_server(const double *v, int32_t workers)
+{
+    const double *histogram = v + HEAD;
+    const double *worker = histogram + TT_STALENESS_BINS;
+    const double *push = worker + (int64_t)workers * OF_WORKER;
+    if (!are_counts(v, HEAD - 1, most_events) || v[0] > v[1] ||
+        !is_count(v[HEAD - 1], EACH * workers) ||
+        !are_counts(histogram, TT_STALENESS_BINS, most_events))
+        return false;
+    for (int32_t i = 0; i < workers; i++)
+        if (!is_worker(worker + (int64_t)i * OF_WORKER, v[0]))
+            return false;
+    const int64_t n = (int64_t)v[HEAD - 1];
+    return sum_of(worker, workers, OF_WORKER) == v[1] &&
+           sum_of(worker + 6, workers, OF_WORKER) == v[2] &&
+           sum_of(histogram, TT_STALENESS_BINS, 1) + v[2] + v[3] == v[1] &&
+           are_pushes(push, n, worker, workers, v[0]) &&
+           are_counts(push + n * OF_PUSH, (EACH * workers - n) * OF_PUSH, 0) &&
+           has_pending(push, n, worker, workers);
 }
 
 tt_status tt_server_load(tt_server *server, const double *numbers)
 {
     const double *p = numbers;
-    const int64_t most = (int64_t)server->rules.workers * EACH;
-    if (!is_below(numbers[HEAD - 1], most + 1))
+    if (!is_server(numbers, server->rules.workers))
         return damaged();
     server->version = (int64_t)*p++;
     server->n_pushed = (int64_t)*p++;
@@ -182,10 +260,8 @@ tt_status tt_server_load(tt_server *server, const double *numbers)
                                                .unseen = p[4],
                                                .n_stale = (int64_t)p[5],
                                                .n_dropped = (int64_t)p[6]};
-    memset(server->is_taken, 0, (size_t)most);
+    memset(server->is_taken, 0, (size_t)server->rules.workers * EACH);
     for (int32_t i = 0; i < server->n_pending; i++, p += OF_PUSH) {
-        if (!is_below(p[0], server->rules.workers) || !is_below(p[1], most))
-            return damaged();
         server->pending[i] = (tt_server_push){.worker = (int32_t)p[0],
                                               .slot = (int32_t)p[1],
                                               .number = (int64_t)p[2],

@@ -93,7 +93,7 @@ TEST(drawn_times_add_up_and_survive_a_checkpoint)
         tt_drawn_begin(&one, tt_drawn_next(&one));
         if (i == 100) {
             tt_drawn_save(&one, v);
-            tt_drawn_load(&two, v);
+            CHECK_OK(tt_drawn_load(&two, v));
         } else if (i > 100) {
             tt_drawn_begin(&two, tt_drawn_next(&two));
         }

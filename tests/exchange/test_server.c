@@ -226,7 +226,7 @@ TEST(a_saved_server_goes_on_as_if_it_had_not_stopped)
         tt_server_save(&one.server, server);
         tt_drawn_save(&one.drawn, drawn);
         CHECK_OK(tt_server_load(&two.server, server));
-        tt_drawn_load(&two.drawn, drawn);
+        CHECK_OK(tt_drawn_load(&two.drawn, drawn));
         one.trace = two.trace = 0;
         run(&one, 100);
         run(&two, 100);
@@ -238,8 +238,11 @@ TEST(a_saved_server_goes_on_as_if_it_had_not_stopped)
     }
 }
 
+// Every number of a saved server, made into what it cannot be.
 TEST(numbers_that_no_server_has_are_refused)
 {
+    static const double wrong[] = {(double)NAN, (double)INFINITY, -1, 0.5,
+                                   1e18};
     trial t;
     double good[512], bad[512];
     begin(&t, "softsync", 3, &uneven);
@@ -247,19 +250,77 @@ TEST(numbers_that_no_server_has_are_refused)
     while (t.server.n_pending == 0)
         run(&t, 1);
     tt_server_save(&t.server, good);
-    const int64_t push =
-        tt_server_count(&t.server.rules) - (int64_t)t.server.rules.workers * 8;
+    const int64_t of_push = 4, rest = (int64_t)W * 2 * of_push;
+    const int64_t n =
+        tt_server_count(&t.server.rules) - rest + t.server.n_pending * of_push;
+    const int64_t workers = 4 + TT_STALENESS_BINS;
+    for (int64_t at = 0; at < n; at++)
+        for (int i = 0; i < 5; i++) {
+            const bool is_distance =
+                at >= workers && at < workers + (int64_t)W * 7 &&
+                (at - workers) % 7 == 4; // any that is finite and not below 0
+            if (is_distance && i >= 3)
+                continue;
+            memcpy(bad, good, sizeof bad);
+            bad[at] = wrong[i];
+            CHECK_MSG(tt_server_load(&t.server, bad) == TT_ERR_ARG,
+                      "number %lld as %g", (long long)at, wrong[i]);
+        }
+    CHECK_OK(tt_server_load(&t.server, good));
+    end(&t);
+}
+
+// Counts that are whole but not what their parts add up to, two gradients in one slot, one
+// of the future.
+TEST(sums_that_do_not_add_up_are_refused)
+{
+    trial t;
+    double good[512], bad[512];
+    begin(&t, "softsync", 4, &uneven);
+    run(&t, 133);
+    while (t.server.n_pending < 2)
+        run(&t, 1);
+    tt_server_save(&t.server, good);
+    const int64_t push = tt_server_count(&t.server.rules) - (int64_t)W * 8;
+    const int64_t worker = 4 + TT_STALENESS_BINS;
     const struct {
         int64_t at;
-        double number;
-    } wrong[] = {
-        {3, -1}, {3, 1e6}, {3, (double)NAN}, {push, 99}, {push + 1, -1}};
-    for (int i = 0; i < 5; i++) {
+        double by;
+    } wrong[] = {{1, 1},          {2, 1},          {3, -1},
+                 {4, 1},          {worker, 1},     {worker + 1, 1e6},
+                 {worker + 3, 1}, {worker + 6, 1}, {push, W},
+                 {push + 2, 1e6}, {push + 3, 1e6}};
+    for (int i = 0; i < (int)(sizeof wrong / sizeof wrong[0]); i++) {
         memcpy(bad, good, sizeof bad);
-        bad[wrong[i].at] = wrong[i].number;
-        CHECK(tt_server_load(&t.server, bad) == TT_ERR_ARG);
+        bad[wrong[i].at] += wrong[i].by;
+        CHECK_MSG(tt_server_load(&t.server, bad) == TT_ERR_ARG, "number %lld",
+                  (long long)wrong[i].at);
     }
-    CHECK_OK(tt_server_load(&t.server, good));
+    memcpy(bad, good, sizeof bad);
+    bad[push + 5] = bad[push + 1];
+    CHECK(tt_server_load(&t.server, bad) == TT_ERR_ARG);
+    end(&t);
+}
+
+TEST(times_that_no_worker_has_are_refused)
+{
+    static double good[4096], bad[4096];
+    trial t;
+    begin(&t, "async", -1, &uneven);
+    run(&t, 133);
+    tt_drawn_save(&t.drawn, good);
+    for (int64_t at = 0; at < tt_drawn_count(&uneven); at++) {
+        memcpy(bad, good, sizeof bad);
+        bad[at] = (double)NAN;
+        CHECK(tt_drawn_load(&t.drawn, bad) == TT_ERR_ARG);
+        bad[at] = -2;
+        const bool is_bar = at > 1 + W * 5; // sums of differences
+        CHECK(is_bar || tt_drawn_load(&t.drawn, bad) == TT_ERR_ARG);
+    }
+    memcpy(bad, good, sizeof bad);
+    bad[3] += 0.5; // a worker's number
+    CHECK(tt_drawn_load(&t.drawn, bad) == TT_ERR_ARG);
+    CHECK_OK(tt_drawn_load(&t.drawn, good));
     end(&t);
 }
 

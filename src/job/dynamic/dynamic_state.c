@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "job/dynamic/dynamic.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- the model -----------------------------------------------------------
@@ -213,31 +214,82 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
     return TT_OK;
 }
 
+static tt_status damaged(void)
+{
+    return tt_fail(TT_ERR_ARG, "the checkpoint's exchange.bin is damaged");
+}
+
+static bool is_count(double number, double most)
+{
+    return number >= 0 && number <= most && number == floor(number);
+}
+
+// Whether these bytes are of such workers; *layout_out is then theirs.
+static bool fits(const tt_dynamic *d, const double *v, int64_t n,
+                 layout *layout_out)
+{
+    if (n < HEAD * (int64_t)sizeof *v || v[0] != magic || v[1] != d->workers ||
+        v[2] != (double)d->all.n || !is_count(v[3], 2 * (double)d->workers) ||
+        !is_count(v[4], (double)n))
+        return false;
+    *layout_out = layout_of(d, (int64_t)v[3]);
+    return n == layout_out->bytes + (int64_t)v[4];
+}
+
+// A gradient that was not refused has a loss and a count.
+static bool is_head(const double *head)
+{
+    if (!is_count(head[TT_HEAD_REFUSED], 1))
+        return false;
+    return head[TT_HEAD_REFUSED] == 1 ||
+           (isfinite(head[TT_HEAD_LOSS]) && isfinite(head[TT_HEAD_SQUARES]) &&
+            isfinite(head[TT_HEAD_COUNT]) && head[TT_HEAD_COUNT] > 0);
+}
+
+static bool is_record(const char *text, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (strchr("0123456789. \n", text[i]) == NULL || text[i] == '\0')
+            return false;
+    return n == 0 || text[n - 1] == '\n';
+}
+
+// What the rules have loaded agrees with the times, and the rest is in its range.
+static bool agrees(const tt_dynamic *d, const layout *l, const double *v)
+{
+    for (int32_t i = 0; i < d->workers; i++) {
+        const tt_server_worker *w = &d->server.worker[i];
+        if (d->drawn.worker[i].number != w->pushed - (w->is_waiting ? 1 : 0) ||
+            !is_count(v[l->refused + i], (double)w->pushed) ||
+            !isfinite(v[l->rate + i]))
+            return false;
+    }
+    for (int32_t i = 0; i < d->server.n_pending; i++)
+        if (!is_head(&v[l->heads + (int64_t)i * TT_HEAD_N]))
+            return false;
+    return is_record((const char *)v + l->bytes, (int64_t)v[4]);
+}
+
 static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
 {
     double *v = (double *)(void *)bytes;
-    const bool has_head = n >= HEAD * (int64_t)sizeof *v;
-    const int64_t pending = has_head ? (int64_t)v[3] : 0;
-    const int64_t record = has_head ? (int64_t)v[4] : 0;
-    const layout l = layout_of(d, pending);
-    if (!has_head || v[0] != magic || pending < 0 ||
-        pending > 2 * (int64_t)d->workers || record < 0 || v[1] != d->workers ||
-        v[2] != (double)d->all.n || n != l.bytes + record)
+    layout l;
+    if (!fits(d, v, n, &l))
         return tt_fail(TT_ERR_ARG,
                        "the checkpoint's exchange.bin is not that of %d "
                        "workers with %lld numbers under these settings",
                        d->workers, (long long)d->all.n);
     TT_TRY(tt_server_load(&d->server, v + l.server));
-    if (d->server.n_pending != pending)
-        return tt_fail(TT_ERR_ARG, "the checkpoint's exchange.bin is damaged");
-    tt_drawn_load(&d->drawn, v + l.drawn);
+    TT_TRY(tt_drawn_load(&d->drawn, v + l.drawn));
+    if (!agrees(d, &l, v))
+        return damaged();
     tt__wall_resume(d);
     for (int32_t i = 0; i < d->workers; i++)
         d->n_refused[i] = (int64_t)v[l.refused + i];
     memcpy(d->rate, v + l.rate, (size_t)d->workers * sizeof *v);
     tt_str_clear(&d->record);
-    tt_str_add_bytes(&d->record, bytes + l.bytes, record);
-    for (int32_t i = 0; i < pending; i++)
+    tt_str_add_bytes(&d->record, bytes + l.bytes, (int64_t)v[4]);
+    for (int32_t i = 0; i < d->server.n_pending; i++)
         memcpy(d->slot_head[d->server.pending[i].slot].v,
                &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
     return load_vectors(d, bytes + l.vectors);
