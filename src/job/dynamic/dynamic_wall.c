@@ -209,6 +209,7 @@ static tt_status deliver(tt_dynamic *d, tt_comm *comm, const letter *head,
     double *tally = &d->tally[(int64_t)d->n_delivered * TT_HEAD_N];
     const double began = now(d);
     const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
+    d->wall->wants_stop = d->wall->wants_stop || head->v[R_STOP] != 0;
     tt_drawn_arrived(&d->drawn, worker, began, head->v[R_WAITED],
                      head->v[R_COMPUTED]);
     memcpy(tally, head->v, sizeof(tt__push_head));
@@ -294,7 +295,6 @@ static tt_status take(tt_dynamic *d, tt_comm *comm, line *l)
     l->is_open = l->has_head = false;
     switch (head.kind) {
     case PUSH:
-        d->wall->wants_stop = d->wall->wants_stop || head.v[R_STOP] != 0;
         TT_TRY(keep(d, &head, data));
         return take_queue(d, comm);
     case ANSWER:
@@ -431,7 +431,6 @@ static tt_status work(tt_dynamic *d, tt_comm *comm, bool *did)
     if (copy == NULL)
         return no_memory();
     memcpy(copy, w->gradient, (size_t)head.bytes);
-    d->wall->wants_stop = d->wall->wants_stop || d->job->wants_stop;
     TT_TRY(keep(d, &head, copy));
     return take_queue(d, comm);
 }

@@ -8,3 +8,4 @@ command -v python3 >/dev/null || {
     exit 77
 }
 tools/faults --trials "${FAULTS:-5}" --seed "${FAULTS_SEED:-1}" 2>/dev/null
+tools/faults --workers --trials "${FAULTS:-2}" --seed "${FAULTS_SEED:-1}" 2>/dev/null
