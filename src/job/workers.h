@@ -65,6 +65,7 @@ typedef struct tt_workers_sums {
     int64_t updates, pushed, dropped, refused;
     int64_t used;  // gradients that are in updates
     int64_t stale; // the sum of their staleness
+    double time;   // drawn or in steps; NaN: not known
 } tt_workers_sums;
 tt_workers_sums tt_job_workers_sums(const tt_job *job);
 

@@ -421,6 +421,8 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
             if (t.run != NULL)
                 (void)tt_run_note(t.run, t.state.step, message);
             t.error = message;
+            if (t.job->workers > 0 && t.run != NULL && t.n_steps > 0)
+                (void)tt__trainer_workers_write(&t, session->arena, &t.did);
             tt__trainer_tell_end(&t, TT_RUN_FAILED, &end);
         }
         (void)tt_fail(status, "%s", message);

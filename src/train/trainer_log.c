@@ -222,6 +222,7 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         {"codec/bytes", value_if(has_codec, t->point.coded)},
         {"codec/seconds", value_if(has_codec, t->point.coding)},
         {"codec/residual", value_if(has_rest, t->point.residual)},
+        {"workers/time", value_if(has_workers, sums.time)},
         {"workers/staleness", value_if(has_workers, staleness)},
         {"workers/updates", value_if(has_workers, (double)sums.updates)},
         {"workers/dropped", value_if(has_workers, (double)sums.dropped)},

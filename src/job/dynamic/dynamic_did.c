@@ -114,6 +114,7 @@ tt_workers_sums tt_job_workers_sums(const tt_job *job)
     s.updates = d->server.version;
     s.pushed = d->server.n_pushed;
     s.dropped = d->server.n_dropped;
+    s.time = d->list == NULL ? d->drawn.now : (double)NAN;
     for (int b = 0; b < TT_STALENESS_BINS; b++)
         s.used += d->server.histogram[b];
     for (int32_t i = 0; i < d->workers; i++) {

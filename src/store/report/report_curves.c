@@ -131,9 +131,9 @@ enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 // Whether the metric has a chart already, or adds nothing to one that has.
 static bool is_shown(const char *name)
 {
-    static const char *const implied[] = {"epoch",          "step_seconds",
-                                          "comm/bytes",     "train/perplexity",
-                                          "val/perplexity", "workers/updates"};
+    static const char *const implied[] = {
+        "epoch",          "step_seconds",    "comm/bytes",  "train/perplexity",
+        "val/perplexity", "workers/updates", "workers/time"};
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
         if (strcmp(name, implied[i]) == 0)
             return true;
