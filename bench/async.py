@@ -24,10 +24,12 @@ CLOTHES = "/usr/share/datasets/fashion-mnist"
 GPT = ["model=gpt", "model.layers=2", "model.heads=2", "model.width=32", "model.context=16", "model.vocab=32",
        "data=synthetic"]
 LENET = ["model=lenet"] + (["data=idx", "data.path=" + CLOTHES, "data.pad=2", "data.mean=0.286", "data.std=0.353",
-                            "image=32", "eval.batches=16"] if os.path.isdir(CLOTHES) else ["data=synthetic"])
+                            "image=32"] if os.path.isdir(CLOTHES) else ["data=synthetic"])
 MLP = ["model=mlp", "model.layers=2", "model.width=32", "image=8", "data=synthetic"]
 EVEN = ["exchange.spread=0", "exchange.delay=0"]
 COLORS = ["#2563eb", "#d9480f", "#0d9488", "#9333ea", "#ca8a04", "#db2777", "#64748b"]
+
+VALIDATED = 2048  # samples in an evaluation, whatever the batch
 
 args = None
 
@@ -38,7 +40,9 @@ class Run:
     def __init__(self, settings):
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder) / "run"
-            command = [args.tutti, "train", *settings, f"run={run}", "threads=1", "checkpoint.every=0"]
+            batch = int([s for s in settings if s.startswith("batch=")][0][6:])
+            command = [args.tutti, "train", *settings, f"run={run}", "threads=1", "checkpoint.every=0",
+                       f"eval.batches={-(-VALIDATED // batch)}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600,
                                   env={"XDG_STATE_HOME": folder, "PATH": "/usr/bin:/bin"})
             if done.returncode != 0:
@@ -195,7 +199,7 @@ def backup():
             for seed in range(max(3, args.seeds)):
                 r = Run([*model, "exchange.policy=ps", "exchange.clock=backup", f"exchange.bound={b}",
                          "exchange.replicas=16", "batch=32", f"train.steps={steps}", "log.every=1", "eval.every=1",
-                         "eval.batches=4", "exchange.pause=0.05", "exchange.length=10", "optim=sgd", f"optim.lr={lr}",
+                         "exchange.pause=0.05", "exchange.length=10", "optim=sgd", f"optim.lr={lr}",
                          f"seed={1 + seed}"])
                 times.append(r.reached(goal) or math.inf)
             time = sorted(times)[len(times) // 2]

@@ -16,8 +16,8 @@
 // clock, or read from a file) gets the same updates, and every rank can follow it without
 // asking.
 //
-// Words. Version: the number of updates so far. Staleness of a gradient: versions between
-// the weights that it was computed at and those that it changes.
+// Words. Version: the number of updates so far. Staleness of a gradient: updates between the
+// weights that it was computed at and the update that it goes into.
 //
 // The folder exchange: policies in which nobody has to wait, as rules on events and
 // arithmetic on vectors of numbers. Graphs, plans and ranks are not known here (job/).

@@ -56,10 +56,13 @@ static void add_heading(tt_columns *columns, const tt_compared *c)
     tt_add_seconds(&text, c->seconds);
     tt_columns_add(columns, tt_str_text(&text));
     tt_columns_addf(columns, "time to %.4g", c->target);
+    if (tt_compared_has_staleness(c))
+        tt_columns_add(columns, "staleness");
     tt_str_fini(&text);
 }
 
-static void add_row(tt_columns *columns, const tt_compared_system *s)
+static void add_row(tt_columns *columns, const tt_compared *c,
+                    const tt_compared_system *s)
 {
     tt_columns_add(columns, s->name);
     add_seconds(columns, &s->step);
@@ -73,6 +76,8 @@ static void add_row(tt_columns *columns, const tt_compared_system *s)
     add_cell(columns, print_loss, s->at_samples.mid);
     add_cell(columns, print_loss, s->at_time.mid);
     add_seconds(columns, &s->to_loss);
+    if (tt_compared_has_staleness(c))
+        tt_columns_add_number(columns, s->staleness, 3);
 }
 
 tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
@@ -81,15 +86,15 @@ tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
     tt_term term;
     tt_term_init(&term, STDOUT_FILENO);
     tt_columns columns = {.arena = c->cli->arena,
-                          .n = 9,
-                          .right = 0x1fe,
+                          .n = tt_compared_has_staleness(compared) ? 10 : 9,
+                          .right = 0x3fe,
                           .width = term.is_live ? tt_term_width(&term) : 0,
                           .drop = {5, 8, 7, 2, 0}};
     bool has_any = false;
     add_heading(&columns, compared);
     for (int i = 0; i < compared->n; i++)
         if (compared->system[i].refusal == NULL) {
-            add_row(&columns, &compared->system[i]);
+            add_row(&columns, compared, &compared->system[i]);
             has_any = true;
         }
     if (has_any)
@@ -143,6 +148,8 @@ static void add_system(tt_json *json, const tt_compared *c,
         add_interval(json, "loss_at_samples", &s->at_samples);
         add_interval(json, "loss_at_time", &s->at_time);
         add_interval(json, "seconds_to_loss", &s->to_loss);
+        if (isfinite(s->staleness))
+            tt_json_f64(json, "staleness", s->staleness);
         add_curve(json, s);
     }
     tt_json_close(json, '}');
@@ -188,7 +195,7 @@ void tt_compare_csv(const tt_compared *compared, tt_str *out)
 {
     tt_str_add(out, "system,step_seconds,step_low,step_high,exposed_seconds,"
                     "bytes,memory_bytes,rate,loss_at_samples,loss_at_time,"
-                    "seconds_to_loss,refusal\n");
+                    "seconds_to_loss,staleness,refusal\n");
     for (int i = 0; i < compared->n; i++) {
         const tt_compared_system *s = &compared->system[i];
         const double v[] = {s->step.mid,
@@ -200,9 +207,10 @@ void tt_compare_csv(const tt_compared *compared, tt_str *out)
                             s->units / s->step.mid,
                             s->at_samples.mid,
                             s->at_time.mid,
-                            s->to_loss.mid};
+                            s->to_loss.mid,
+                            s->staleness};
         add_quoted(out, s->name);
-        for (int k = 0; k < 10; k++)
+        for (int k = 0; k < 11; k++)
             add_number(out, s->refusal == NULL ? v[k] : (double)NAN);
         tt_str_add(out, ",");
         add_quoted(out, s->refusal != NULL ? s->refusal : "");

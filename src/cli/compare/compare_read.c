@@ -23,6 +23,7 @@ typedef struct run { // one round of one system
     bool is_there;
     tt_metric_series loss; // seconds since the first step began
     double step, exposed, bytes, memory, units;
+    double staleness; // NaN: none
     const char *unit;
 } run;
 
@@ -91,23 +92,49 @@ static tt_status read_loss(const tt_metrics *m, run *out, tt_arena *arena)
     return TT_OK;
 }
 
-static tt_status read_facts(const char *folder, run *out, tt_arena *arena)
+// A file of the run; NULL: it is not there, or is no JSON.
+static const tt_json_value *read_json(const char *folder, const char *name,
+                                      tt_arena *arena)
 {
     tt_str text = {0};
     const tt_json_value *root = NULL;
-    const char *path = tt_arena_printf(arena, "%s/facts.json", folder);
-    if (path == NULL)
-        return TT_ERR_NOMEM;
-    if (tt_file_read(path, facts_max, &text) == TT_OK &&
-        tt_json_read(tt_str_text(&text), text.n, path, arena, &root) == TT_OK) {
-        const char *unit = tt_json_text(tt_json_get(root, "unit"), "samples");
-        out->units = tt_json_number(tt_json_get(root, "units"), 0);
-        out->memory =
-            tt_json_number(tt_json_get(root, "memory_bytes"), (double)NAN);
-        out->unit = tt_arena_strdup(arena, unit);
-    }
+    const char *path = tt_arena_printf(arena, "%s/%s", folder, name);
+    if (path == NULL || !tt_file_exists(path) ||
+        tt_file_read(path, facts_max, &text) != TT_OK ||
+        tt_json_read(tt_str_text(&text), text.n, path, arena, &root) != TT_OK)
+        root = NULL;
     tt_str_fini(&text);
-    return TT_OK;
+    return root;
+}
+
+static void read_facts(const char *folder, run *out, tt_arena *arena)
+{
+    const tt_json_value *root = read_json(folder, "facts.json", arena);
+    if (root == NULL)
+        return;
+    const char *unit = tt_json_text(tt_json_get(root, "unit"), "samples");
+    out->units = tt_json_number(tt_json_get(root, "units"), 0);
+    out->memory =
+        tt_json_number(tt_json_get(root, "memory_bytes"), (double)NAN);
+    out->unit = tt_arena_strdup(arena, unit);
+}
+
+// Of workers: the mean over gradients. Of stages without flush: over ranks.
+static double read_staleness(const char *folder, tt_arena *arena)
+{
+    const tt_json_value *workers = read_json(folder, "workers.json", arena);
+    const tt_json_value *pipe =
+        tt_json_get(read_json(folder, "ranks.json", arena), "pipe");
+    const tt_json_value *ranks = tt_json_get(pipe, "ranks");
+    double sum = 0;
+    int n = 0;
+    if (workers != NULL)
+        return tt_json_number(tt_json_get(workers, "staleness"), (double)NAN);
+    if (!tt_json_truth(tt_json_get(pipe, "endless"), false) || ranks == NULL)
+        return (double)NAN;
+    for (const tt_json_value *v = ranks->first; v != NULL; v = v->next, n++)
+        sum += tt_json_number(tt_json_get(v, "staleness"), 0);
+    return n > 0 ? sum / n : (double)NAN;
 }
 
 static tt_status read_run(const tt_compare *c, const char *name, run *out)
@@ -123,7 +150,8 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
     out->step = usual(&m, "step_seconds", arena);
     out->exposed = usual(&m, "comm/exposed_seconds", arena);
     out->bytes = usual(&m, "comm/bytes", arena);
-    TT_TRY(read_facts(folder, out, arena));
+    out->staleness = read_staleness(folder, arena);
+    read_facts(folder, out, arena);
     return read_loss(&m, out, arena);
 }
 
@@ -277,6 +305,7 @@ static tt_status fill(const reading *r, int i, double steps, double seconds,
     out->units = first->units;
     out->bytes = first->bytes;
     out->memory = first->memory;
+    out->staleness = first->staleness;
     out->step = over_rounds(r, i, step_of, 0);
     out->exposed = over_rounds(r, i, exposed_of, 0);
     out->at_samples = over_rounds(r, i, by_step, steps);

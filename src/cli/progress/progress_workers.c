@@ -66,8 +66,9 @@ void tt__progress_text_workers(const tt_term *term, const tt_workers *w,
         tt_str_addf(out, "  and %d more, in workers.json\n", w->n - ROWS);
     tt_str_add(out, "  ");
     tt_add_wrapped(out,
-                   "staleness: updates between the weights of a gradient and "
-                   "its own; bytes: gradients and weights; wasted: computing "
+                   "staleness: updates between the weights that a gradient was "
+                   "computed at and the update that it goes into; bytes: "
+                   "gradients and weights; wasted: computing "
                    "what was dropped or refused; held: by the clock; its turn: "
                    "while its rank computed for another",
                    &(tt_wrapping){.width = width, .used = 2, .indent = "  "});

@@ -308,6 +308,10 @@ static void add_table(const tt_json_value *ranks, bool is_endless, tt_str *out)
          v = v->next, n++)
         add_rank(v, is_endless, out);
     tt_str_add(out, "</table></div>\n");
+    if (is_endless)
+        tt_str_add(out, "<p class=\"keys\">Staleness: updates between the "
+                        "weights that a gradient was computed at and the "
+                        "update that it goes into.</p>\n");
 }
 
 void tt__report_pipe(const tt_json_value *all, tt_str *out)

@@ -71,6 +71,14 @@ static void add_loss(tt_str *out, const tt_interval *v)
         tt_str_addf(out, "<td>%.3f</td>", v->mid);
 }
 
+bool tt_compared_has_staleness(const tt_compared *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->system[i].refusal == NULL && isfinite(c->system[i].staleness))
+            return true;
+    return false;
+}
+
 static void add_row(const tt_compared *c, int i, tt_str *out)
 {
     const tt_compared_system *s = &c->system[i];
@@ -95,6 +103,10 @@ static void add_row(const tt_compared *c, int i, tt_str *out)
     add_loss(out, &s->at_samples);
     add_loss(out, &s->at_time);
     add_seconds(out, &s->to_loss);
+    if (tt_compared_has_staleness(c))
+        tt_str_addf(out,
+                    isfinite(s->staleness) ? "<td>%.2f</td>" : "<td>-</td>",
+                    s->staleness);
     tt_str_add(out, "</tr>\n");
 }
 
@@ -113,7 +125,9 @@ static void add_headings(const tt_compared *c, tt_str *out)
     tt_str_add(out, "</th><th scope=\"col\">time to loss");
     if (isfinite(c->target))
         tt_str_addf(out, " %.4g", c->target);
-    tt_str_add(out, "</th></tr>\n");
+    tt_str_addf(
+        out, "</th>%s</tr>\n",
+        tt_compared_has_staleness(c) ? "<th scope=\"col\">staleness</th>" : "");
 }
 
 static void add_table(const tt_compared *c, tt_str *out)
@@ -128,7 +142,9 @@ static void add_table(const tt_compared *c, tt_str *out)
                "</table></div>\n<p class=\"keys\">step: median over the run, "
                "of all rounds; exposed: communication that a step waited for; "
                "sent: by a rank in a step; memory: planned, of the rank that "
-               "needs the most; \xc2\xb1: half the range of the rounds.</p>"
+               "needs the most; staleness: updates between the weights that a "
+               "gradient was computed at and the update that it goes into, "
+               "mean; \xc2\xb1: half the range of the rounds.</p>"
                "</section>\n");
 }
 

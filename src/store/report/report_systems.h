@@ -44,6 +44,7 @@ typedef struct tt_compared_system {
     tt_interval step, exposed;       // seconds
     double bytes;                    // that a rank sends in a step
     double memory;                   // bytes of the rank that needs the most
+    double staleness;                // mean; NaN: no gradient is old
     tt_interval at_samples, at_time; // loss
     tt_interval to_loss;             // seconds
     int n_lanes;                     // 0: there is no timeline
@@ -62,6 +63,9 @@ typedef struct tt_compared {
     int n;
     const tt_compared_system *system;
 } tt_compared;
+
+// Whether a system has gradients that are old.
+bool tt_compared_has_staleness(const tt_compared *compared);
 
 // Appends the page.
 tt_status tt_report_systems(const tt_compared *compared, tt_str *out);
