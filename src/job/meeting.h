@@ -42,6 +42,7 @@ typedef struct tt_job_replicas {
     tt_replica_tally *tally; // of each
     int64_t steps;           // since the last meeting
     int64_t model_step;      // of which the model is
+    int64_t agreed;          // agreements after the last step
     void *read;              // room for a number of each
     double *value;           // the same, for every output
 } tt_job_replicas;

@@ -121,6 +121,18 @@ tt_val tt__replicas_number(tt__replicas *w, tt_val x)
     return stack_as(w, x, &wide);
 }
 
+tt_status tt__replicas_numbers(tt__replicas *w, const char *name, int64_t n)
+{
+    const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
+    tt_type own = {.dtype = TT_F64}, wide;
+    TT_TRY(tt_shape_push(&own.shape, "number", n));
+    TT_TRY(widen(w, &own, w->n_levels, &wide));
+    const tt_val v =
+        tt_state(&w->r.b, TT_ROLE_OPTIM, name, TT_F64, &wide.shape, zero);
+    place(w, v, wide.place);
+    return w->r.b.status;
+}
+
 tt_val tt__replicas_state(tt__replicas *w, int32_t old, const char *suffix,
                           int levels, tt_init init)
 {

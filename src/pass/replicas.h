@@ -81,6 +81,9 @@ tt_val tt__replicas_state(tt__replicas *w, int32_t old, const char *suffix,
                           int levels, tt_init init);
 // x of all replicas, placed like `state`.
 tt_val tt__replicas_stack(tt__replicas *w, tt_val x, tt_val state);
+// A new state of so many numbers for each replica, which only the host reads and writes.
+#define TT_PERIOD "exchange.period"
+tt_status tt__replicas_numbers(tt__replicas *w, const char *name, int64_t n);
 // One number of each replica, as one value.
 tt_val tt__replicas_number(tt__replicas *w, tt_val x);
 // Dims at the front of such a state.

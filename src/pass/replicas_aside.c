@@ -387,6 +387,15 @@ static tt_status add_group_models(tt__replicas *w)
     return w->r.b.status;
 }
 
+// What the host keeps for each replica, where steps between agreements are not fixed.
+static tt_status add_period(tt__replicas *w)
+{
+    const tt__level *top = &w->level[w->n_levels - 1];
+    if (!tt_policy_is_retimed(top->policy, top->params))
+        return TT_OK;
+    return tt__replicas_numbers(w, TT_PERIOD, TT_PERIOD_NUMBERS);
+}
+
 tt_status tt__replicas_asides(tt__replicas *w)
 {
     parcel *parcels =
@@ -399,6 +408,7 @@ tt_status tt__replicas_asides(tt__replicas *w)
     w->shared = tt__rewrite_array(&w->r, values, sizeof *w->shared);
     TT_TRY(w->r.b.status);
     TT_TRY(add_group_models(w));
+    TT_TRY(add_period(w));
     for (int i = 0; i < w->n_levels; i++) {
         const tt__level *l = &w->level[i];
         TT_TRY(add_policy_states(w, i));

@@ -10,6 +10,12 @@
 // steps are so (post-local SGD). With `parts` the weights are cut into as many parts,
 // which are averaged in turns, so that less is sent at a time (streaming).
 //
+// With `adaptive` averages come the more often the lower the loss is (AdaComm): far from a
+// minimum it is cheap steps that count, near it what keeps replicas apart. With F the mean
+// loss since the last average, and F0 that before the first,
+//
+//   steps until the next = ceil(every sqrt(F / F0)),   and never more than before
+//
 // An outer optimiser takes for a gradient what the mean has moved since the last time:
 //
 //   none       w = mean
@@ -20,6 +26,8 @@
 
 #include "ops/arith.h"
 #include "policy/policy.h"
+
+#include <math.h>
 
 #define AT(field) offsetof(tt_average_params, field)
 
@@ -32,6 +40,10 @@ static const tt_opt options[] = {
      TT_OPT_I64, AT(dense), NULL, 0, 1e12},
     {"parts", "1", "of the weights, which are averaged in turns", TT_OPT_I64,
      AT(parts), NULL, 1, TT_POLICY_VARIANTS},
+    {"adaptive", "false",
+     "the lower the loss is, the fewer steps are between two averages; they "
+     "begin with every",
+     TT_OPT_BOOL, AT(adaptive)},
     {"optim", "none", "outer optimiser: what is done with the mean",
      TT_OPT_CHOICE, AT(optim), "none|momentum|nesterov"},
     {"optim_lr", "1", "of this outer optimiser", TT_OPT_F64, AT(optim_lr), NULL,
@@ -49,6 +61,12 @@ static tt_status check(const void *params, int64_t replicas)
         return tt_fail(TT_ERR_ARG,
                        "exchange.optim with exchange.every=0: the outer "
                        "optimiser would never run; exchange.every=8 would do");
+    if (p->adaptive && (p->every == 0 || p->parts > 1))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.adaptive with %s: there is no fixed turn to "
+                       "make shorter; %s would do",
+                       p->every == 0 ? "exchange.every=0" : "exchange.parts",
+                       p->every == 0 ? "exchange.every=8" : "exchange.parts=1");
     if (p->every > 0 && p->parts > p->every)
         return tt_fail(TT_ERR_ARG,
                        "exchange.parts=%lld with exchange.every=%lld: parts "
@@ -80,6 +98,32 @@ static bool is_due(const void *params, int64_t replicas, int64_t step,
         return true;
     return p->every > 0 &&
            (step + variant * (p->every / p->parts)) % p->every == 0;
+}
+
+static bool is_retimed(const void *params)
+{
+    return ((const tt_average_params *)params)->adaptive;
+}
+
+static bool is_time(const void *params, const tt_period *period, int64_t step)
+{
+    const tt_average_params *p = params;
+    const double every = period->every > 0 ? period->every : (double)p->every;
+    return step <= p->dense || (double)step - period->last >= every;
+}
+
+// A loss that is no number leaves the period as it is.
+static void retime(const void *params, tt_period *period)
+{
+    const tt_average_params *p = params;
+    const double now = period->count > 0 ? period->loss / period->count : 0;
+    if (period->every == 0) {
+        period->every = (double)p->every;
+        period->first_loss = now;
+    }
+    const double next = ceil(sqrt(now / period->first_loss) * (double)p->every);
+    if (next < period->every)
+        period->every = next > 1 ? next : 1;
 }
 
 static int states(const void *params, const tt_policy_state **state_out)
@@ -138,6 +182,7 @@ static const char *const samples[] = {
     "every=2 optim=nesterov optim_lr=0.7",
     "every=4 parts=2 dense=1",
     "every=0",
+    "every=3 adaptive=true",
     NULL,
 };
 
@@ -146,13 +191,16 @@ const tt_policy_def tt_policy_average = {
     .doc = "Replicas train by themselves and take the mean of their weights "
            "every few steps.",
     .paper = "McDonald 2010, Stich 2019; BMUF Chen 2016, SlowMo Wang 2020, "
-             "DiLoCo Douillard 2023; post-local Lin 2020",
+             "DiLoCo Douillard 2023; post-local Lin 2020; AdaComm Wang 2019",
     .kind = TT_POLICY_STATIC,
     .options = options,
     .params_bytes = sizeof(tt_average_params),
     .check = check,
     .variants = variants,
     .is_due = is_due,
+    .is_retimed = is_retimed,
+    .is_time = is_time,
+    .retime = retime,
     .parts = parts,
     .states = states,
     .keeps_model = keeps_model,

@@ -3,6 +3,7 @@
 #ifndef TT_POLICY_AVERAGE_H
 #define TT_POLICY_AVERAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum tt_outer {
@@ -15,6 +16,7 @@ typedef struct tt_average_params {
     int64_t every; // steps between two averages; 0: never, but the model is one
     int64_t dense; // first steps after each of which there is one
     int64_t parts; // of the weights, averaged in turns
+    bool adaptive; // steps between two averages become fewer as the loss falls
     int optim;     // tt_outer
     double optim_lr, optim_momentum;
 } tt_average_params;

@@ -52,6 +52,11 @@ int tt_policy_states(const tt_policy_def *def, const void *params,
     return def->states == NULL ? 0 : def->states(params, state_out);
 }
 
+bool tt_policy_is_retimed(const tt_policy_def *def, const void *params)
+{
+    return def->is_retimed != NULL && def->is_retimed(params);
+}
+
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params)
 {
     return def->keeps_model != NULL && def->keeps_model(params);

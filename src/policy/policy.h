@@ -65,6 +65,17 @@ typedef struct tt_agreement {
     tt_val state_out[TT_POLICY_STATES];
 } tt_agreement;
 
+// How far the next agreement is, where that depends on the loss: a state of each replica
+// (exchange.period), of which all but the sums are the same in all of them.
+enum { TT_PERIOD_NUMBERS = 5 };
+
+typedef struct tt_period {
+    double every;       // steps between two agreements; 0: none was yet
+    double last;        // the step after which they agreed last
+    double first_loss;  // mean over the steps before the first agreement
+    double loss, count; // sums over the steps since they agreed last
+} tt_period;
+
 typedef struct tt_policy_def {
     const char *name, *doc;
     const char *paper; // who described it; NULL: nobody in particular
@@ -80,6 +91,12 @@ typedef struct tt_policy_def {
     // Whether a variant runs after step `step` (from 1 on).
     bool (*is_due)(const void *params, int64_t replicas, int64_t step,
                    int variant);
+    // Whether steps between agreements depend on the loss. Then there is one variant, which
+    // is due as `is_time` says, and `retime` follows an agreement: sums are over all
+    // replicas. NULL: is_due says all.
+    bool (*is_retimed)(const void *params);
+    bool (*is_time)(const void *params, const tt_period *period, int64_t step);
+    void (*retime)(const void *params, tt_period *period);
     // Parts of the weights, of which variant i agrees about part i; NULL: one part, about
     // which all variants do.
     int (*parts)(const void *params);
@@ -115,6 +132,7 @@ bool tt_policy_mix(const tt_policy_def *def, const void *params,
                    int64_t replicas, int variant, double *w);
 int tt_policy_states(const tt_policy_def *def, const void *params,
                      const tt_policy_state **state_out);
+bool tt_policy_is_retimed(const tt_policy_def *def, const void *params);
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params);
 
 // a + factor b, for weights.

@@ -110,6 +110,11 @@ tt_status tt__job_groups_check(const tt_job *job)
     TT_TRY(check_settings(e));
     tt__job_groups_of(job, &g);
     TT_TRY(check_sizes(job, &g));
+    if (g.n_levels > 1 &&
+        tt_policy_is_retimed(g.level[0].policy, g.level[0].params))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.adaptive inside groups: each would have a "
+                       "period of its own; exchange.outer.adaptive would do");
     if (tt_exchange_is_coded(e) && g.n_levels > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=%s with exchange.policy=%s inside "

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "job/exact.h"
 #include "job/replicas/job_groups.h"
+#include "job/replicas/job_period.h"
 #include "ops/comm/replicas.h"
 #include "pass/blocks.h"
 #include "pass/replicas.h"
@@ -511,19 +512,33 @@ static bool has_segment(const tt_job *job, int variant)
     return false;
 }
 
+static tt_status run_agreement(tt_job *job, int number)
+{
+    if (!has_segment(job, number))
+        return TT_OK;
+    job->replicas.agreed++;
+    return tt_exec_run_aside(job->exec, TT_AGREE, number);
+}
+
 // Replicas of a group first, then groups.
-static tt_status agree(tt_job *job)
+static tt_status agree(tt_job *job, const double *loss, const double *count)
 {
     tt__job_groups groups;
     int first = 0;
+    bool is_due = false;
+    job->replicas.agreed = 0;
     tt__job_groups_of(job, &groups);
     for (int k = 0; k < groups.n_levels; k++) {
         const tt_replicas_level *l = &groups.level[k];
         const int n = tt_policy_variants(l->policy, l->params, groups.n[k]);
-        for (int i = 0; i < n; i++)
-            if (l->policy->is_due(l->params, groups.n[k], job->step, i) &&
-                has_segment(job, first + i))
-                TT_TRY(tt_exec_run_aside(job->exec, TT_AGREE, first + i));
+        if (tt_policy_is_retimed(l->policy, l->params)) {
+            TT_TRY(tt__job_period_follow(job, l, loss, count, &is_due));
+            TT_TRY(is_due ? run_agreement(job, first) : TT_OK);
+        }
+        for (int i = 0; i < n && !tt_policy_is_retimed(l->policy, l->params);
+             i++)
+            if (l->policy->is_due(l->params, groups.n[k], job->step, i))
+                TT_TRY(run_agreement(job, first + i));
         first += n;
     }
     return TT_OK;
@@ -538,7 +553,8 @@ tt_status tt__job_replicas_follow(tt_job *job, tt_step_result *result_out)
     add_up(job, value);
     if (job->guard)
         TT_TRY(restore_skipped(job, value + SKIPPED * job->replicas.n));
-    TT_TRY(agree(job));
+    TT_TRY(agree(job, value + LOSS * job->replicas.n,
+                 value + COUNT * job->replicas.n));
     if (job->wants_model)
         TT_TRY(tt_job_model(job));
     if (job->wants_meeting)
