@@ -50,6 +50,10 @@ static const tt_opt timing[] = {
      TT_OPT_I64, AT(bucket), NULL, 0, 1e15},
     {"order", "fifo", "of buckets that are ready", TT_OPT_CHOICE, AT(order),
      "fifo|priority|magnitude"},
+    {"chunks", "1",
+     "of layers: sums of gradients may end in the next step, before the "
+     "forward pass of their chunk; 1: before the step ends",
+     TT_OPT_I64, AT(chunks), NULL, 1, 4096},
     {0},
 };
 

@@ -199,6 +199,12 @@ static tt_status run_rows(tt_exec *exec, tt_feed_fn *feed, void *user)
     return tt__mark_run(exec, true);
 }
 
+// Of a stretch: all rows that are left belong to it.
+static bool is_last_step(const tt_exec *exec, const tt_order *order)
+{
+    return exec->until > 0 && order->micro + 1 >= exec->until;
+}
+
 static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
 {
     bool is_first = true, is_over = false;
@@ -211,7 +217,7 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
         exec->next = next_row(exec, exec->next + 1);
         TT_TRY(run_row(exec, is_first, feed, user));
         TT_TRY(tt__driven_ended(exec));
-        is_over = order->ends_step;
+        is_over = order->ends_step && !is_last_step(exec, order);
         is_first = false;
     }
     return tt__mark_run(exec, true);

@@ -14,6 +14,11 @@ int32_t tt__endless_stages(const tt_job *job)
     return job->fold > 0 ? job->fold : (int32_t)job->grid.size[TT_AXIS_PIPE];
 }
 
+bool tt_job_is_late(const tt_job *job)
+{
+    return job->exchange.chunks > 1 && job->grid.data > 1;
+}
+
 // A file is read for it; what is wrong with it is said when it is planned.
 static tt_pipe_rule rule_of(const char *name)
 {
@@ -72,10 +77,11 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 // Evaluations, samples, checkpoints and the end come between stretches. So a stretch is the
-// longest, up to MOST steps, after whose multiples all of them come.
+// longest, up to `most` steps, after whose multiples all of them come.
+// A wish to stop waits as long. Where only updates are on their way, short ones cost little.
 int32_t tt__endless_steps(const tt_job *job)
 {
-    enum { MOST = 100 };
+    const int32_t most = tt_job_is_late(job) ? 16 : 100;
     const tt_train_options *o = &job->train;
     int64_t every = common_divisor(o->eval_every, o->save_every);
     every = common_divisor(every, o->sample_every);
@@ -83,8 +89,8 @@ int32_t tt__endless_steps(const tt_job *job)
     if (job->distribution.pipe_steps > 0)
         return (int32_t)job->distribution.pipe_steps;
     if (every == 0)
-        return MOST;
-    int32_t steps = MOST;
+        return most;
+    int32_t steps = most;
     while (every % steps != 0)
         steps--;
     return steps;
@@ -167,6 +173,37 @@ static tt_status check_predict(const tt_job *job)
     return TT_OK;
 }
 
+tt_status tt__late_check(const tt_job *job)
+{
+    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    if (!tt_job_is_late(job))
+        return TT_OK;
+    if (policy->kind != TT_POLICY_SUM)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks lets sums of gradients end late, and "
+                       "exchange.policy=%s has none; exchange.chunks=1 would "
+                       "do",
+                       policy->name);
+    if (tt_exchange_is_coded(&job->exchange))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks is for gradients that are summed as "
+                       "they are; exchange.codec=none would do, not %s",
+                       tt_exchange_codec(&job->exchange)->name);
+    if (job->grid.size[TT_AXIS_PIPE] > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks is for one stage, and with mesh.pipe="
+                       "%lld pipe.schedule says when updates come; "
+                       "exchange.chunks=1 would do",
+                       (long long)job->grid.size[TT_AXIS_PIPE]);
+    if (job->optim_params.clip > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks: optim.clip=%g needs the norm of the "
+                       "whole gradient before the first update, so nothing "
+                       "could end later; optim.clip=0 would do",
+                       job->optim_params.clip);
+    return TT_OK;
+}
+
 tt_status tt__endless_check(const tt_job *job, const tt_pipe *pipe)
 {
     TT_TRY(check_steps(job, pipe->n_steps));
@@ -237,6 +274,8 @@ tt_status tt__endless_check_graph(const tt_job *job, const tt_pipe *pipe,
                                   const tt_graph *graph)
 {
     const int64_t n = graph->n_values + 1;
+    if (tt_job_is_late(job)) // a weight is updated before its first reader
+        return TT_OK;
     tt_arena *arena = tt_arena_create();
     bool *is_weight = arena ? tt_arena_alloc(arena, n) : NULL;
     span *stages =
@@ -343,12 +382,14 @@ static tt_status set(tt_exec *exec, const char *name, double value)
 }
 
 // The step of the row's micro-batch, which random numbers follow from, forward and
-// backward; of an update its own.
+// backward; of an update its own, whose learning rate it has.
 tt_status tt__endless_row(void *user, tt_exec *exec, const tt_order *row)
 {
     const tt_job *job = user;
     const int64_t step =
         job->stretch.first + row->micro / job->plan->n_micro + 1;
+    const bool is_late = step <= job->step;
     TT_TRY(set(exec, "step", (double)step));
+    TT_TRY(set(exec, "lr", is_late ? job->stretch.lr_before : job->lr));
     return set(exec, "ahead", row->ahead);
 }

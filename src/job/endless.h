@@ -23,6 +23,10 @@ static inline bool tt__is_endless(const tt_pipe *pipe)
     return pipe != NULL && pipe->rule != TT_PIPE_FLUSH;
 }
 
+// exchange.chunks: one stage, whose updates come where the next forward pass needs them
+// (pipe/late.c). What is refused of it, in a sentence.
+tt_status tt__late_check(const tt_job *job);
+
 // How many stages the job's table has; 1: none. One rank may carry out the table of
 // several (job->fold).
 int32_t tt__endless_stages(const tt_job *job);

@@ -255,7 +255,8 @@ const tt_coll_call tt_job_stop_call = {
 
 bool tt_job_asks(const tt_job *job)
 {
-    return job->workers == 0 && job->peers.size != job->grid.data;
+    return job->workers == 0 &&
+           (job->peers.size != job->grid.data || tt_job_is_late(job));
 }
 
 bool tt_job_is_drained(const tt_job *job)
@@ -306,6 +307,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     job->kept.next = 0;
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
+    job->stretch.lr_before = job->lr;
     job->stretch.left -= job->stretch.left > 0 ? 1 : 0;
     tt__feed_ahead(&f); // while the device is still at work
     if (job->replicas.n > 0)

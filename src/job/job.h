@@ -38,6 +38,7 @@ typedef struct tt_ahead {
 // each.
 typedef struct tt_stretch {
     int64_t first, left; // steps
+    double lr_before;    // of the step before: of updates that come late
 } tt_stretch;
 struct tt_dynamic; // job/dynamic/dynamic.h
 
@@ -168,6 +169,8 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 // The stages of a schedule that does not empty the pipe before each update; 0: it does, or
 // there is one stage. The job need not be planned.
 int32_t tt_job_endless_stages(const tt_job *job);
+// Whether updates come in the step after theirs (exchange.chunks).
+bool tt_job_is_late(const tt_job *job);
 // One rank carries out the table of all stages of `many`: for a job that is not started
 // yet. It is planned anew.
 void tt_job_fold(tt_job *one, const tt_job *many);

@@ -32,6 +32,8 @@ tt_layers_cut tt__pipeline_cut(const tt_job *job)
 {
     const tt_distribution *d = &job->distribution;
     const int32_t stages = tt__endless_stages(job);
+    if (tt_job_is_late(job))
+        return (tt_layers_cut){.n_chunks = (int32_t)job->exchange.chunks};
     if (stages == 1)
         return (tt_layers_cut){0};
     return (tt_layers_cut){.n_chunks = stages * chunks_of(job),
@@ -192,12 +194,36 @@ static tt_status check(const tt_job *job, const tt_pipe *p, int64_t accumulate)
     return TT_OK;
 }
 
+// One stage, whose updates come in the next step.
+static tt_status make_late(const tt_job *job, int64_t accumulate,
+                           tt_pipe **pipe_out)
+{
+    const tt_pipe_shape shape = {.ranks = 1,
+                                 .chunks = (int32_t)job->exchange.chunks,
+                                 .micro = (int32_t)accumulate,
+                                 .steps = tt__endless_steps(job)};
+    tt_pipe *p = NULL;
+    TT_TRY(tt__late_check(job));
+    TT_TRY(tt_pipe_create(tt_pipe_find("late"), &shape, NULL, &p));
+    tt_status status = tt__endless_check(job, p);
+    if (status == TT_OK)
+        status = tt_pipe_check(p, 0);
+    if (status != TT_OK) {
+        tt_pipe_destroy(p);
+        return tt_fail_context(status, "exchange.chunks=%d", shape.chunks);
+    }
+    *pipe_out = p;
+    return TT_OK;
+}
+
 tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
                             tt_pipe **pipe_out)
 {
     const char *name = job->distribution.pipe_schedule;
     tt_pipe *p = NULL;
     *pipe_out = NULL;
+    if (tt_job_is_late(job))
+        return make_late(job, accumulate, pipe_out);
     if (tt__endless_stages(job) == 1)
         return TT_OK;
     if (is_auto(name))

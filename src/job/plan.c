@@ -250,9 +250,10 @@ static tt_status want_cut(const tt_job *job, tt_layers_cut *cut, tt__planned *p)
 
 // Stages do not wait for each other, neither for a verdict about the step nor to ask
 // whether one wants to stop.
-static void let_stages_go(tt_train_recipe *recipe)
+static void let_stages_go(tt_train_recipe *recipe, bool is_late)
 {
     recipe->is_endless = true;
+    recipe->is_late = is_late;
     recipe->asks_to_stop = false;
     recipe->optim.guard = false;
 }
@@ -269,7 +270,7 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     TT_TRY(want_cut(job, &recipe.cut, &p));
     TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
     if (tt__is_endless(p.pipe))
-        let_stages_go(&recipe);
+        let_stages_go(&recipe, tt_job_is_late(job));
     tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
     if (status == TT_OK && recipe.is_endless)
         status = tt__endless_check_graph(job, p.pipe, p.graph);

@@ -66,7 +66,8 @@ static tt_val tally_of(tt_builder *b, const char *name, int32_t stage, tt_val v)
     return own == NULL ? tt_builder_fail(b, TT_ERR_NOMEM) : tally(b, own, v);
 }
 
-// Of each stage, with the gradients that it makes; see tt_train_recipe.is_endless.
+// Of each stage, with the gradients that it makes; see tt_train_recipe.is_endless. Of the
+// first alone where its gradients are the last to come, in every step.
 static tt_status add_stage_tallies(tt_builder *b, const tt_model_io *io,
                                    const losses *l, int32_t n_stages,
                                    tt_val *count)
@@ -146,7 +147,9 @@ static tt_status update_stages(tt_builder *b, const tt_train_recipe *recipe,
         tt_arena_alloc(b->graph->arena, n * (int64_t)sizeof(*count));
     if (count == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(add_stage_tallies(b, io, l, n, count));
+    TT_TRY(add_stage_tallies(b, io, l, recipe->is_late ? 1 : n, count));
+    for (int32_t i = 1; i < n && recipe->is_late; i++)
+        count[i] = count[0];
     optim->n_stages = n;
     optim->stage_count = count;
     return tt_optim_apply(b, optim);

@@ -34,6 +34,9 @@ typedef struct tt_train_recipe {
     // activations and gradients goes from one to another, each sums the losses of the
     // micro-batches that come back to it: outputs "loss.STAGE" and so on.
     bool is_endless;
+    // All stages lie on one rank, and updates of a step follow the gradients of all: then
+    // "loss.0" and so on are enough.
+    bool is_late;
     // Which weights get no gradient; NULL: all get one. Shares optim.user.
     bool (*is_frozen)(const char *name, void *user);
 } tt_train_recipe;

@@ -11,3 +11,5 @@ TT_PIPE(message_driven)
 TT_PIPE(pipedream)
 TT_PIPE(two_bw)
 TT_PIPE(predict)
+// One rank: sums of gradients end in the next step.
+TT_PIPE(late)

@@ -127,6 +127,9 @@ static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
     left = all;
     for (int32_t i = 0; i < n; i++) {
         const kind wanted = kind_of(t->l, sorted[i]);
+        if (i > 0 && tt__updates_apart(t->l) &&
+            t->l->stage[sorted[i]->node] != t->l->stage[sorted[i - 1]->node])
+            n_kinds = 0; // its update comes at another time
         kind *k = find_kind(kinds, &n_kinds, &wanted);
         if (k == NULL)
             continue; // not in a bucket: travels alone

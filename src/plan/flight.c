@@ -110,7 +110,8 @@ bool tt__is_across_stages(const tt_graph *g, const tt_step *step)
 }
 
 // When a trip may begin and must be over. Flights of a micro-batch stay in their
-// segment; what the update reads may leave once the last micro-batch has made it.
+// segment; what the update reads may leave once the last micro-batch has made it. Where
+// updates come between forward rows of the next step, backward finds weights that are new.
 static void find_times(const tt__lower *l, tt__trip *trip)
 {
     const tt_plan *plan = l->plan;
@@ -118,7 +119,9 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     const tt_segment *segment = tt__segment_of(plan, s);
     const bool is_update = segment->phase == TT_UPDATE;
     const tt_step *step = &plan->step[s];
-    trip->ready = is_update ? 0 : segment->first;
+    trip->ready = !is_update             ? segment->first
+                  : tt__updates_apart(l) ? tt__first_step_of(plan, TT_BACKWARD)
+                                         : 0;
     for (int32_t t = s - 1; t >= trip->ready; t--)
         if (tt__steps_conflict(step, &plan->step[t])) {
             trip->ready = tt_op_is_collective(plan->step[t].op) ? s : t + 1;
@@ -127,8 +130,9 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     const bool is_ordered = l->in_order || tt__is_across_stages(l->g, step);
     if (is_ordered && is_update && trip->ready < segment->first)
         trip->ready = segment->first;
-    trip->due = is_update ? tt__first_step_of(plan, TT_UPDATE + 1)
-                          : segment->first + segment->n;
+    trip->due = is_update && !tt__updates_apart(l)
+                    ? tt__first_step_of(plan, TT_UPDATE + 1)
+                    : segment->first + segment->n;
     if (tt__is_open(step)) {
         trip->due = plan->n_steps;
         return;

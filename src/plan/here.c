@@ -122,7 +122,7 @@ static int32_t stage_of(const tt__lower *l, int32_t n, const int32_t *made,
     const tt_node *node = &l->g->node[n];
     const int pipe = tt_mesh_pipe(&l->g->mesh);
     if (node->phase == TT_UPDATE) // one segment for all, or one for each stage
-        return l->is_endless && pipe < 0 ? node->stage : 0;
+        return tt__updates_apart(l) ? node->stage : 0;
     if (tt_phase_is_aside(node->phase))
         return node->stage;
     if (pipe < 0 || !is_elsewhere(l, node, pipe))

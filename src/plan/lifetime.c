@@ -126,6 +126,21 @@ static tt_status keep_updates(const tt__lower *l)
     return TT_OK;
 }
 
+// Updates that come between rows of the next step find its activations in memory, so what
+// they need for themselves shares it with nothing.
+static void touch_updates(tt_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_segments; i++) {
+        const tt_segment *segment = &plan->segment[i];
+        const int32_t end = segment->first + segment->n;
+        for (int32_t s = segment->first; s < end && segment->phase == TT_UPDATE;
+             s++) {
+            touch_step(plan, &plan->step[s], 0);
+            touch_step(plan, &plan->step[s], plan->n_steps);
+        }
+    }
+}
+
 tt_status tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -149,6 +164,8 @@ tt_status tt__lifetimes_find(tt__lower *l)
     }
     if (plan->n_slots > 1)
         touch_fed(l);
+    if (tt__updates_apart(l))
+        touch_updates(plan);
     for (int32_t v = 0; v < l->g->n_values; v++)
         if (l->info[v].is_host_read)
             touch(plan, plan->home[v].buffer, plan->n_steps);

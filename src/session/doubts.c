@@ -208,6 +208,9 @@ static void check_data(const tt_job *job, tt_str *out)
     if (e->order != 0)
         idle(out, "exchange.order", e->order == 1 ? "priority" : "magnitude",
              none);
+    snprintf(number, sizeof number, "%lld", (long long)e->chunks);
+    if (e->chunks > 1)
+        idle(out, "exchange.chunks", number, none);
     if (tt_exchange_is_coded(e) && e->replicas <= 1)
         idle(out, "exchange.codec", tt_exchange_codec(e)->name,
              "there is one replica; -n 2 or exchange.replicas=2 would make "

@@ -16,11 +16,12 @@ bool tt__trainer_traces(const tt_trainer *t)
 
 tt_status tt__trainer_ranks_open(tt_trainer *t)
 {
-    const tt_ranks_options options = {.wire = t->job->peers.wire,
-                                      .exec = t->job->exec,
-                                      .wants_trace = tt__trainer_traces(t),
-                                      .pipe = t->job->pipe,
-                                      .is_paced = t->job->pace != NULL};
+    const tt_ranks_options options = {
+        .wire = t->job->peers.wire,
+        .exec = t->job->exec,
+        .wants_trace = tt__trainer_traces(t),
+        .pipe = tt_job_is_late(t->job) ? NULL : t->job->pipe,
+        .is_paced = t->job->pace != NULL};
     return tt_ranks_report_open(&options, &t->report);
 }
 

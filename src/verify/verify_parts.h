@@ -28,9 +28,14 @@ typedef struct tt__ran {
     tt__taken states;  // after the last
 } tt__ran;
 
-// Starts a job, makes its steps and keeps the results. All ranks of the job call it.
-tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
-                         tt__ran *ran_out);
+// Starts a job, makes its steps and keeps the results, of gradients those of the first
+// step or of the last. All ranks of the job call it.
+typedef struct tt__verify_steps {
+    int64_t n;
+    bool sees_last;
+} tt__verify_steps;
+tt_status tt__verify_run(tt_job *job, const tt__verify_steps *steps,
+                         tt_arena *arena, tt__ran *ran_out);
 // Keeps every state as it is now.
 tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out);
 // Adds the replicas that differ from the first to what was taken. All ranks call it.

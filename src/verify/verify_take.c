@@ -85,15 +85,15 @@ static void unscale(const tt_job *job, tt__taken *t)
         divide(t->copy[c].data, t->tensor[t->copy[c].of].count, scale);
 }
 
-tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
-                         tt__ran *ran_out)
+tt_status tt__verify_run(tt_job *job, const tt__verify_steps *steps,
+                         tt_arena *arena, tt__ran *ran_out)
 {
     tt_step_result result;
-    const int64_t seen = tt_job_endless_stages(job) > 0 ? steps - 1 : 0;
+    const int64_t seen = steps->sees_last ? steps->n - 1 : 0;
     TT_TRY(tt_job_start(job, NULL));
-    job->until = steps;
+    job->until = steps->n;
     job->wants_model = true;
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = 0; s < steps->n; s++) {
         TT_TRY(tt_job_step(job, tt_job_feed_random, NULL, &result));
         if (s != seen)
             continue;

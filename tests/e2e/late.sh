@@ -1,0 +1,51 @@
+# exchange.chunks: sums of gradients end in the next step, and nothing that is computed
+# changes: losses with a learning rate of its own in each step, a run that stops in the
+# middle and goes on otherwise, and what is refused.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1
+    shift
+    timeout 120 "$TUTTI" train examples/gpt-tiny.yaml run="$run" train.steps=12 \
+        precision=fp64 optim.clip=0 optim.warmup=6 optim.schedule=cosine log.every=1 \
+        eval.every=4 checkpoint.every=4 threads=1 "$@" -n 2 >"$folder/out" 2>&1
+}
+
+# losses RUN - of all steps and evaluations, in ten digits.
+losses() {
+    sed -n 's/.*"step":\([0-9]*\),.*\/loss":\([-0-9.e]*\).*/\1 \2/p' \
+        "$folder/$1/metrics.jsonl" | LC_ALL=C awk '{ printf "%d %.10f\n", $1, $2 }'
+}
+
+train plain || die "$(cat "$folder/out")"
+train late exchange.chunks=3 exchange.order=priority exchange.bucket=20k ||
+    die "$(cat "$folder/out")"
+[ "$(losses plain)" = "$(losses late)" ] || die "other losses: $(losses late)"
+[ "$(losses plain | wc -l)" -ge 12 ] || die "too few losses: $(losses plain)"
+
+# A run that stops goes on with other chunks, or with none.
+train turns exchange.chunks=2 train.stop=4 || die "$(cat "$folder/out")"
+train turns exchange.chunks=4 zero=1 train.stop=8 || die "$(cat "$folder/out")"
+train turns || die "$(cat "$folder/out")"
+[ "$(losses plain)" = "$(losses turns)" ] || die "other losses: $(losses turns)"
+
+refused() {
+    words=$1
+    shift
+    train refused exchange.chunks=2 "$@" && die "was not refused: $*"
+    grep -q "$words" "$folder/out" || die "not said: $(cat "$folder/out")"
+}
+refused 'optim.clip=0 would do' optim.clip=1
+refused 'exchange.codec=none would do' exchange.codec=topk
+refused 'exchange.chunks=1 would do' exchange.policy=average
+refused 'exchange.chunks=1 would do' mesh.pipe=2
+refused 'exact=true' exact=true
