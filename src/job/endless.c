@@ -176,6 +176,12 @@ static tt_status check_predict(const tt_job *job)
 tt_status tt__late_check(const tt_job *job)
 {
     const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
+    if (job->exchange.chunks > 1 && job->grid.size[TT_AXIS_PIPE] > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks is for one stage, and with mesh.pipe="
+                       "%lld pipe.schedule says when updates come; "
+                       "exchange.chunks=1 would do",
+                       (long long)job->grid.size[TT_AXIS_PIPE]);
     if (!tt_job_is_late(job))
         return TT_OK;
     if (policy->kind != TT_POLICY_SUM)
@@ -189,12 +195,6 @@ tt_status tt__late_check(const tt_job *job)
                        "exchange.chunks is for gradients that are summed as "
                        "they are; exchange.codec=none would do, not %s",
                        tt_exchange_codec(&job->exchange)->name);
-    if (job->grid.size[TT_AXIS_PIPE] > 1)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.chunks is for one stage, and with mesh.pipe="
-                       "%lld pipe.schedule says when updates come; "
-                       "exchange.chunks=1 would do",
-                       (long long)job->grid.size[TT_AXIS_PIPE]);
     if (job->optim_params.clip > 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.chunks: optim.clip=%g needs the norm of the "

@@ -203,7 +203,6 @@ static tt_status make_late(const tt_job *job, int64_t accumulate,
                                  .micro = (int32_t)accumulate,
                                  .steps = tt__endless_steps(job)};
     tt_pipe *p = NULL;
-    TT_TRY(tt__late_check(job));
     TT_TRY(tt_pipe_create(tt_pipe_find("late"), &shape, NULL, &p));
     tt_status status = tt__endless_check(job, p);
     if (status == TT_OK)
@@ -222,6 +221,7 @@ tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
     const char *name = job->distribution.pipe_schedule;
     tt_pipe *p = NULL;
     *pipe_out = NULL;
+    TT_TRY(tt__late_check(job));
     if (tt_job_is_late(job))
         return make_late(job, accumulate, pipe_out);
     if (tt__endless_stages(job) == 1)

@@ -45,6 +45,13 @@ int32_t tt__first_step_of(const tt_plan *plan, tt_phase phase);
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 
+// Whether the update of each chunk is a segment of its own: on a rank without stages, where
+// rows say when updates come.
+static inline bool tt__updates_apart(const tt__lower *l)
+{
+    return l->is_endless && tt_mesh_pipe(&l->g->mesh) < 0;
+}
+
 // Whether a step sends something away in a micro-batch: its flight is open.
 bool tt__is_open(const tt_step *step);
 // Whether a step is communication between stages. These have different steps, so what

@@ -17,7 +17,7 @@
 
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
-#include "plan/lower.h"
+#include "plan/flights.h"
 
 static bool is_here(const tt__lower *l, const tt_node *node)
 {

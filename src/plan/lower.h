@@ -122,13 +122,6 @@ static inline bool tt__is_sent(const tt__lower *l, const tt_node *node)
            tt__is_absent(l, node->out[0]);
 }
 
-// Whether the update of each chunk is a segment of its own: on a rank without stages, where
-// rows say when updates come.
-static inline bool tt__updates_apart(const tt__lower *l)
-{
-    return l->is_endless && tt_mesh_pipe(&l->g->mesh) < 0;
-}
-
 // segments: fills node_at and at, plan->segment (with node ranges in place of
 // steps, until the steps are known) and plan->order.
 tt_status tt__segments_make(tt__lower *l);

@@ -1,9 +1,9 @@
 // Sums of gradients that end in the next step (exchange.chunks): weights after some steps
 // are those of one rank, for families, levels of ZeRO, orders of buckets and micro-batches.
 
-#include "crew.h"
-#include "jobs.h"
 #include "test.h"
+#include "train/crew.h"
+#include "train/jobs.h"
 
 enum { STEPS = 4, MOST = 12 };
 
