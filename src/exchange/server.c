@@ -86,14 +86,28 @@ tt_server_do tt_server_next(tt_server *server, int32_t *worker_out)
     return TT_SERVER_NOTHING;
 }
 
+static void count(tt_server *s, int32_t worker, int64_t old)
+{
+    const int64_t last = TT_STALENESS_BINS - 1;
+    s->histogram[old < last ? old : last]++;
+    s->worker[worker].n_stale += old;
+}
+
+void tt_server_note(tt_server *server, int32_t worker, int64_t old)
+{
+    server->worker[worker].pushed++;
+    server->n_pushed++;
+    server->version++;
+    if (old >= 0)
+        count(server, worker, old);
+}
+
 void tt_server_applied(tt_server *server, double change)
 {
     for (int32_t i = 0; i < server->n_pending; i++) {
         const tt_server_push *push = &server->pending[i];
         const int64_t old = tt_server_staleness(server, push);
-        const int64_t last = TT_STALENESS_BINS - 1;
-        server->histogram[old < last ? old : last]++;
-        server->worker[push->worker].n_stale += old;
+        count(server, push->worker, old);
         server->worker[push->worker].n_pending--;
         server->is_taken[push->slot] = false;
     }

@@ -91,6 +91,10 @@ tt_server_do tt_server_next(tt_server *server, int32_t *worker_out);
 // (tt_clock_def.asks_change) needs no number.
 void tt_server_applied(tt_server *server, double change);
 
+// Without a server: a worker has used a gradient so old (below 0: that changes nothing that
+// others have) and goes on.
+void tt_server_note(tt_server *server, int32_t worker, int64_t old);
+
 int64_t tt_server_staleness(const tt_server *server,
                             const tt_server_push *push);
 double tt_server_mean_staleness(const tt_server *server); // of all updates

@@ -43,6 +43,7 @@ typedef struct tt_workers {
     int32_t n;
     const tt_worker_row *worker;
     int64_t updates, pushed, dropped, refused;
+    int64_t messages;         // between workers with weights of their own
     double staleness;         // mean
     int32_t n_bins;           // of the histogram, without empty ones at its end
     const int64_t *histogram; // gradients by staleness; the last: or more

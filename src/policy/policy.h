@@ -80,6 +80,8 @@ typedef struct tt_policy_def {
     const char *name, *doc;
     const char *paper; // who described it; NULL: nobody in particular
     tt_policy_kind kind;
+    int peer; // of a dynamic one: what workers with weights of their own do
+              // (tt_peer_kind); 0: a server has the weights
     const tt_opt *options; // exchange.*; NULL: none
     int64_t params_bytes;
     // Refuses options that have no meaning for so many replicas; NULL: all have one.

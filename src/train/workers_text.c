@@ -30,6 +30,9 @@ void tt_workers_sentence(const tt_workers *w, tt_str *out)
                 w->n, (long long)w->pushed, (long long)w->updates, w->staleness,
                 most, w->n_bins == w->bins_max ? " or more" : "",
                 (long long)w->dropped, (long long)w->refused);
+    if (w->messages > 0)
+        tt_str_addf(out, "; %lld messages between them",
+                    (long long)w->messages);
     if (all > 0)
         tt_str_addf(out, "; held by the clock %.1f%% of their time",
                     100 * sum_of(w, TT_CAUSE_HELD) / all);
@@ -164,6 +167,7 @@ void tt_workers_print_json(const tt_workers *w, bool has_bars, tt_json *j)
     tt_json_i64(j, "gradients", w->pushed);
     tt_json_i64(j, "dropped", w->dropped);
     tt_json_i64(j, "refused", w->refused);
+    tt_json_i64(j, "messages", w->messages);
     tt_json_f64(j, "staleness", w->staleness);
     tt_json_open(j, "histogram", '[');
     for (int32_t i = 0; i < w->n_bins; i++)

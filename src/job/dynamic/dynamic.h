@@ -16,6 +16,7 @@
 //   dynamic_state  the model, checkpoints        dynamic_post     messages
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
 //   dynamic_did    what workers did, for reports
+//   crowd          workers with weights of their own, and no server
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
 // ranks.
@@ -90,7 +91,8 @@ typedef struct tt_dynamic {
     int64_t n_updates;
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
-    double *rate; // per worker: the rate of its local steps
+    double *rate;            // per worker: the rate of its local steps
+    struct tt__crowd *crowd; // of workers with weights of their own, or NULL
     // The wall clock's; and the list that repeats one.
     struct tt__wall *wall;
     tt_comm *comm; // while a step runs

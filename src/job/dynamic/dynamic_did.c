@@ -3,6 +3,7 @@
 // A worker is slow by what it took to compute a gradient, not by how many it delivered: a
 // clock that holds everybody back to the slowest would hide who that is.
 
+#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
 
 #include <math.h>
@@ -51,7 +52,9 @@ static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
                      tt_worker_row *row)
 {
     const tt_server_worker *w = &d->server.worker[i];
-    const int64_t used = w->pushed - w->n_dropped - w->n_pending;
+    const int64_t used = d->crowd != NULL
+                             ? tt_peer_used(&d->crowd->rules, i)
+                             : w->pushed - w->n_dropped - w->n_pending;
     const int64_t bytes = tt_vector_bytes(&d->all);
     *row = (tt_worker_row){.rank = tt__worker_rank(d, i),
                            .pushed = w->pushed,
@@ -62,6 +65,10 @@ static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
                            .pace = all->unit != NULL ? pace_of(d, i) : 0,
                            .up = w->pushed * bytes,
                            .down = (d->drawn.worker[i].number + 1) * bytes};
+    if (d->crowd != NULL) {
+        row->up = d->crowd->rules.worker[i].sent * bytes;
+        row->down = d->crowd->rules.worker[i].got * bytes;
+    }
     for (int c = 0; all->unit != NULL && c < TT_N_CAUSES; c++)
         row->time[c] = fmax(0, tt_diary_sum(&all->diary, i, c));
 }
@@ -90,8 +97,9 @@ tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
                         .histogram = d->server.histogram,
                         .now = d->drawn.now,
                         .busy = d->busy,
-                        .seconds = d->seconds,
+                        .seconds = d->crowd != NULL ? 0 : d->seconds,
                         .n_made = d->n_updates};
+    out->messages = d->crowd != NULL ? d->crowd->rules.messages : 0;
     if (d->wall != NULL)
         out->unit = "seconds";
     else if (d->list == NULL)

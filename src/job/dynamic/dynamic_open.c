@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/pace.h"
+#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
 
 #include <string.h>
@@ -104,7 +105,8 @@ static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
 double tt__dynamic_momentum(const tt_job *job)
 {
     const double own = job->optim_params.params.momentum;
-    return job->workers > 0 && params_of(job)->staleness == TT_STALE_MOMENTUM
+    return job->workers > 0 && !tt__crowd_is(job) &&
+                   params_of(job)->staleness == TT_STALE_MOMENTUM
                ? own - (1 - 1.0 / job->workers)
                : own;
 }
@@ -154,7 +156,7 @@ tt_status tt__dynamic_count(tt_job *job)
     if (job->exchange.replicas == 0)
         job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
     job->workers = (int32_t)job->exchange.replicas;
-    job->local_steps = params_of(job)->local_steps;
+    job->local_steps = tt__crowd_is(job) ? 1 : params_of(job)->local_steps;
     return TT_OK;
 }
 
@@ -168,6 +170,10 @@ tt_status tt__dynamic_check(tt_job *job)
     const tt_clock_def *clock = tt_clock_all(&n)[p->clock];
     TT_TRY(check_places(job));
     TT_TRY(check_workers(job));
+    if (tt__crowd_is(job)) {
+        TT_TRY(tt__crowd_check(job));
+        return set_grid(job);
+    }
     TT_TRY(tt_clock_bound(clock, job->workers, p->bound, &bound));
     TT_TRY(check_gather(job, clock, bound));
     TT_TRY(check_stale(job, clock));
@@ -357,7 +363,10 @@ static tt_status open(tt_dynamic *d)
     d->arena = tt_arena_create();
     if (d->arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for workers");
-    d->params = params_of(job);
+    d->params =
+        tt__crowd_is(job) ? tt__crowd_params(job, d->arena) : params_of(job);
+    if (d->params == NULL)
+        return TT_ERR_NOMEM;
     d->workers = job->workers;
     d->per_rank = job->workers / job->peers.size;
     d->first = job->peers.rank * d->per_rank;
@@ -372,6 +381,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(tt_exec_init_state(d->exec, (uint64_t)job->options.seed));
     TT_TRY(tt__dynamic_read(d));
     TT_TRY(begin_workers(d));
+    TT_TRY(tt__crowd_open(d));
     if (strcmp(d->params->pace.schedule, "seeded") == 0)
         return TT_OK;
     return strcmp(d->params->pace.schedule, "wall") == 0 ? tt__wall_open(d)
@@ -428,6 +438,7 @@ void tt__dynamic_close(tt_dynamic *d)
         tt_free(d->slot[i]);
     for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
         tt_free(d->then[i]);
+    tt__crowd_close(d);
     tt__wall_close(d);
     tt_str_fini(&d->record);
     tt_free(d->list);

@@ -12,6 +12,7 @@
 //   gradients and heads that wait | weights before the last update | record
 
 #include "base/alloc.h"
+#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
 
 #include <math.h>
@@ -53,6 +54,8 @@ tt_status tt_job_settle(tt_job *job)
 {
     tt_dynamic *d = job->dynamic;
     int64_t most = 0;
+    if (d != NULL && d->crowd != NULL)
+        TT_TRY(tt__crowd_model(d));
     if (d == NULL || job->peers.size == 1)
         return TT_OK;
     for (int64_t i = 0; i < job->tensors.n; i++)
@@ -181,6 +184,8 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
     }
     tt_free(all);
     TT_TRY(status);
+    if (d->crowd != NULL)
+        TT_TRY(tt__crowd_save(d, out));
     return tt_str_status(out);
 }
 
@@ -233,7 +238,8 @@ static bool fits(const tt_dynamic *d, const double *v, int64_t n,
         !is_count(v[4], (double)n))
         return false;
     *layout_out = layout_of(d, (int64_t)v[3]);
-    return n == layout_out->bytes + (int64_t)v[4];
+    const int64_t all = layout_out->bytes + (int64_t)v[4];
+    return d->crowd != NULL ? n >= all : n == all;
 }
 
 // A gradient that was not refused has a loss and a count.
@@ -292,7 +298,9 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     for (int32_t i = 0; i < d->server.n_pending; i++)
         memcpy(d->slot_head[d->server.pending[i].slot].v,
                &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
-    return load_vectors(d, bytes + l.vectors);
+    TT_TRY(load_vectors(d, bytes + l.vectors));
+    const int64_t at = l.bytes + (int64_t)v[4];
+    return d->crowd == NULL ? TT_OK : tt__crowd_load(d, bytes + at, n - at);
 }
 
 const tt_str *tt_job_record(const tt_job *job)

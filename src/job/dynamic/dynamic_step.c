@@ -6,6 +6,7 @@
 // mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
 
 #include "base/clock.h"
+#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
 
 #include <math.h>
@@ -101,6 +102,8 @@ static tt_status tell(tt_dynamic *d, tt_step_result *result_out)
     tt__dynamic_add_up(d, &r);
     r.stop = wish[STOP] > 0;
     r.save = wish[SAVE] > 0 && !r.stop;
+    if (d->crowd != NULL)
+        r.norm = tt__crowd_norm(d);
     *result_out = r;
     return TT_OK;
 }
@@ -134,7 +137,8 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     while (d->wall == NULL && d->n_delivered < d->workers) {
         int32_t worker = -1;
         TT_TRY(next(d, &worker));
-        TT_TRY(deliver(d, worker));
+        TT_TRY(d->crowd != NULL ? tt__crowd_deliver(d, worker)
+                                : deliver(d, worker));
     }
     job->step++;
     if (d->wall == NULL)
