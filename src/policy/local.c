@@ -5,7 +5,7 @@
 //   centre                                    centre = outer(centre, d)
 //
 // Every delta is applied when it comes. Without an outer optimiser that is Downpour as Zhang
-// 2015 has it; outer=nesterov is asynchronous DiLoCo. The centre is the model. Staleness is
+// 2015 has it; optim=nesterov is asynchronous DiLoCo. The centre is the model. Staleness is
 // that of deltas: others' that have come since.
 //
 //   sent   the delta and the centre, every few steps
@@ -19,19 +19,19 @@ static const tt_opt options[] = {
     TT_PEER_OPTIONS,
     {"every", "4", "steps of a worker between two pushes", TT_OPT_I64,
      AT(every), NULL, 1, 1e9},
-    {"outer", "none", "what is done with a delta", TT_OPT_CHOICE, AT(outer),
+    {"optim", "none", "what is done with a delta", TT_OPT_CHOICE, AT(outer),
      "none|momentum|nesterov"},
-    {"outer_lr", "1", "of the outer optimiser", TT_OPT_F64, AT(outer_lr), NULL,
+    {"optim_lr", "1", "of the outer optimiser", TT_OPT_F64, AT(outer_lr), NULL,
      0, 100},
-    {"outer_momentum", "0.9", "of the outer optimiser", TT_OPT_F64,
+    {"optim_momentum", "0.9", "of the outer optimiser", TT_OPT_F64,
      AT(outer_momentum), NULL, 0, 1},
     {0},
 };
 
 static const char *const samples[] = {
-    "every=2 outer_lr=0.5",
-    "every=2 outer=momentum outer_lr=0.2 outer_momentum=0.5",
-    "every=4 outer=nesterov outer_lr=0.2 outer_momentum=0.5",
+    "every=2 optim_lr=0.5",
+    "every=2 optim=momentum optim_lr=0.2 optim_momentum=0.5",
+    "every=4 optim=nesterov optim_lr=0.2 optim_momentum=0.5",
     NULL,
 };
 

@@ -55,7 +55,7 @@ same exchange.policy=gosgd exchange.probability=0.4 exchange.pause=0.2
 same exchange.policy=malt
 same exchange.policy=malt exchange.push=gradient exchange.graph=ring exchange.every=2
 same exchange.policy=easgd exchange.every=2
-same exchange.policy=local exchange.every=2 exchange.outer=nesterov exchange.outer_lr=0.5 exchange.outer_momentum=0.5
+same exchange.policy=local exchange.every=2 exchange.optim=nesterov exchange.optim_lr=0.5 exchange.optim_momentum=0.5
 
 # One worker is plain training.
 train plain 1 optim.clip=0 || die "plain: $(cat "$folder/out")"
