@@ -83,6 +83,7 @@ struct tt_loader {
     int64_t next_piece; // counted from the first batch
     int64_t taken;      // batches given to the user
     int64_t freed;      // and given back
+    int64_t most;       // batches that are wanted
     int n_busy;
     bool is_paused, is_stopping;
 };
@@ -159,7 +160,8 @@ static void do_piece(worker *w, int64_t piece)
 // the ring holds n_slots more.
 static bool has_work(const tt_loader *l)
 {
-    return !l->is_paused && l->next_piece / l->n_pieces < l->freed + l->n_slots;
+    const int64_t batch = l->next_piece / l->n_pieces;
+    return !l->is_paused && batch < l->freed + l->n_slots && batch < l->most;
 }
 
 static void *work(void *worker_)
@@ -198,6 +200,8 @@ static void copy_options(tt_loader *l, const tt_loader_options *o)
         l->piece = o->micro_samples;
     l->n_pieces = (o->micro_samples + l->piece - 1) / l->piece;
     l->start = o->position;
+    // Of clients nothing is read before somebody says whose.
+    l->most = o->shares == NULL ? INT64_MAX : 0;
 }
 
 static tt_status allocate(tt_loader *l)
@@ -346,6 +350,8 @@ static tt_status take(tt_loader *l, double seconds, tt_batch *batch_out)
     long long moved = atomic_load(&l->n_moved);
     if (l->is_paused)
         return tt_fail(TT_ERR_STATE, "the last seek of the data did not end");
+    if (l->taken >= l->most)
+        return tt_fail(TT_ERR_STATE, "more data were asked for than announced");
     if (l->freed < l->taken) {
         l->freed = l->taken;
         pthread_cond_broadcast(&l->work);
@@ -385,7 +391,7 @@ tt_status tt_loader_next(tt_loader *loader, double deadline,
 
 // With the lock held. Workers finish the sample that they are reading and stop; then
 // all slots are empty and counting begins again at the new position.
-static tt_status start_over(tt_loader *l, int64_t position)
+static tt_status start_over(tt_loader *l, int64_t position, int64_t most)
 {
     const struct timespec deadline = deadline_at(SEEK_SECONDS);
     l->is_paused = true;
@@ -400,6 +406,7 @@ static tt_status start_over(tt_loader *l, int64_t position)
     for (int i = 0; i < l->n_slots; i++)
         l->slot[i].batch = -1;
     l->start = position;
+    l->most = most;
     l->next_piece = l->taken = l->freed = 0;
     atomic_store(&l->is_cancelled, false);
     l->is_paused = false;
@@ -409,11 +416,16 @@ static tt_status start_over(tt_loader *l, int64_t position)
 
 tt_status tt_loader_seek(tt_loader *loader, int64_t position)
 {
+    return tt_loader_seek_span(loader, position, INT64_MAX);
+}
+
+tt_status tt_loader_seek_span(tt_loader *loader, int64_t position, int64_t n)
+{
     if (position < 0)
         return tt_fail(TT_ERR_ARG, "there is no position %lld in the data",
                        (long long)position);
     pthread_mutex_lock(&loader->lock);
-    const tt_status status = start_over(loader, position);
+    const tt_status status = start_over(loader, position, n);
     pthread_mutex_unlock(&loader->lock);
     return status;
 }

@@ -10,6 +10,7 @@
 #define TT_DATA_LOADER_H
 
 #include "data/image/transform.h"
+#include "data/shares.h"
 #include "data/source/source.h"
 
 typedef struct tt_loader tt_loader;
@@ -26,8 +27,9 @@ typedef struct tt_loader_options {
     int64_t position; // samples consumed before the first step
     int64_t end;      // position of the first sample that is not there: it
                       // and all after it get labels of -1; 0: endless
-    int n_workers;    // 0: one
-    int n_ahead;      // micro-batches; 0: four
+    const tt_shares *shares; // positions are those of clients; NULL: of all
+    int n_workers;           // 0: one
+    int n_ahead;             // micro-batches; 0: four
 } tt_loader_options;
 
 typedef struct tt_batch {
@@ -54,6 +56,9 @@ tt_status tt_loader_next(tt_loader *loader, double deadline,
 
 // Goes on from another position, which begins a step.
 tt_status tt_loader_seek(tt_loader *loader, int64_t position);
+
+// The same for `n` micro-batches: no more are read.
+tt_status tt_loader_seek_span(tt_loader *loader, int64_t position, int64_t n);
 
 double tt_loader_waited(const tt_loader *loader); // seconds in next, so far
 

@@ -76,6 +76,7 @@ tt_status tt_fill_plan_init(tt_fill_plan *plan, const tt_source *source,
         .order = {.seed = options->seed,
                   .n = tt_loader_epoch(source, options->seq),
                   .shuffle = options->shuffle},
+        .shares = options->shares,
         .transform = options->transform,
         .seq = options->seq,
         .classes = options->classes > 0  ? options->classes
@@ -150,12 +151,25 @@ static tt_status bad_token(const tt_fill_plan *plan, const int32_t *token,
                    (long long)plan->classes);
 }
 
+// The image, or the first token of the window.
+static int64_t place_of(const tt_fill_plan *plan, int64_t position)
+{
+    int64_t place = 0;
+    if (plan->shares != NULL)
+        (void)tt_shares_find(plan->shares, position, &place);
+    else if (plan->source->kind == TT_DATA_IMAGES)
+        place = tt_order_index(&plan->order, position);
+    else
+        place =
+            tt_window_first(&plan->order, plan->source->n, plan->seq, position);
+    return place;
+}
+
 static tt_status fill_tokens(const tt_fill_plan *plan, tt_filler *filler,
                              int64_t position, const tt_fill_to *to, int64_t i)
 {
     const int64_t seq = plan->seq;
-    const int64_t first =
-        tt_window_first(&plan->order, plan->source->n, seq, position);
+    const int64_t first = place_of(plan, position);
     int32_t *token = filler->tokens;
     TT_TRY(tt_source_read_tokens(plan->source, first, seq + 1, token));
     uint32_t largest = 0; // a negative id is larger than any
@@ -173,7 +187,7 @@ static tt_status fill_image(const tt_fill_plan *plan, tt_filler *filler,
                             int64_t position, const tt_fill_to *to, int64_t i)
 {
     const tt_source *s = plan->source;
-    const int64_t index = tt_order_index(&plan->order, position);
+    const int64_t index = place_of(plan, position);
     int32_t label = 0;
     TT_TRY(tt_source_read_image(s, index, &filler->image, &label));
     if (label >= plan->classes)
@@ -192,18 +206,27 @@ static tt_status fill_image(const tt_fill_plan *plan, tt_filler *filler,
     return TT_OK;
 }
 
+static void leave_out(const tt_fill_plan *plan, const tt_fill_to *to, int64_t i)
+{
+    for (int64_t k = 0; k < plan->y_count; k++)
+        to->y[i * plan->y_count + k] = -1;
+}
+
 tt_status tt_fill_sample(const tt_fill_plan *plan, tt_filler *filler,
                          int64_t position, const tt_fill_to *to, int64_t i)
 {
-    return plan->source->kind == TT_DATA_IMAGES
+    int64_t place = 0;
+    TT_TRY(plan->source->kind == TT_DATA_IMAGES
                ? fill_image(plan, filler, position, to, i)
-               : fill_tokens(plan, filler, position, to, i);
+               : fill_tokens(plan, filler, position, to, i));
+    if (plan->shares != NULL && !tt_shares_find(plan->shares, position, &place))
+        leave_out(plan, to, i);
+    return TT_OK;
 }
 
 void tt_fill_nothing(const tt_fill_plan *plan, const tt_fill_to *to, int64_t i)
 {
     memset((int32_t *)to->x + i * plan->x_count, 0,
            (size_t)plan->x_count * sizeof(int32_t));
-    for (int64_t k = 0; k < plan->y_count; k++)
-        to->y[i * plan->y_count + k] = -1;
+    leave_out(plan, to, i);
 }

@@ -10,6 +10,7 @@
 typedef struct tt_fill_plan {
     const tt_source *source;
     tt_order_of order;
+    const tt_shares *shares; // which decide in its place; NULL: it does
     tt_transform transform;
     int64_t seq, classes;
     int64_t x_count, y_count; // elements of one sample

@@ -245,14 +245,15 @@ static tt_status configure(tt_job *job, const tt_settings *settings,
 {
     TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
-    TT_TRY(check_micro(job));
     TT_TRY(tt__dynamic_check(job));
+    TT_TRY(check_micro(job));
     TT_TRY(tt__exact_check(job));
     TT_TRY(tt__job_codes_check(job));
     TT_TRY(tt__job_replicas_check(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
     set_rate(job);
+    job->step_samples = job->options.batch;
     job->limit = HUGE_VAL;
     job->wants_meeting = true;
     TT_TRY(set_device(job, settings));

@@ -78,10 +78,11 @@ double tt_job_flops(const tt_job *job)
     // A rank's graph has the nodes of its own replicas only.
     const double ranks =
         job->replicas.n > 0 ? (double)job->grid.size[TT_AXIS_DATA] : 1;
-    const double micro = ranks * (double)job->options.accumulate;
+    const double steps = (double)job->step_samples / (double)job->options.batch;
+    const double micro = ranks * (double)job->options.accumulate * steps;
     if (job->model->task == TT_TASK_IMAGES)
         return 3 * forward_flops(job, false) * micro;
-    const double tokens = (double)(job->options.batch * job->io.seq);
+    const double tokens = (double)(job->step_samples * job->io.seq);
     // A frozen weight gets no gradient, which saves one of the three products.
     const double per_token =
         6 * (double)tt_job_parameters(job) + 4 * (double)tt_job_frozen(job);

@@ -17,6 +17,7 @@
 #include "base/settings/settings.h"
 #include "config/config.h"
 #include "config/globs.h"
+#include "data/shares.h"
 #include "exec/exec.h"
 #include "job/meeting.h"
 #include "pass/layers.h"
@@ -86,8 +87,9 @@ typedef struct tt_job {
     int64_t until;      // a pipe is empty after this step; 0: unknown
     tt_stretch stretch;
 
-    double rate;  // optim.lr, scaled
-    double lr;    // of the next steps; starts as `rate`
+    int64_t step_samples; // of one step
+    double rate;          // optim.lr, scaled
+    double lr;            // of the next steps; starts as `rate`
     bool guard;   // a loss or gradient that is not finite, or a loss above
     double limit; // `limit` (starts as infinity), changes no state at all
 
@@ -104,10 +106,12 @@ typedef struct tt_job {
 
     // Of a policy in which workers go at their own pace. The plan is that of one worker's
     // micro-batch on one rank, and `grid` has one rank, whatever the peers are.
-    int32_t workers;            // 0: there are none
-    int64_t local_steps;        // of a worker between two pushes
-    int32_t worker;             // whose micro-batch the feed is to fill,
-    int64_t number;             // for which of its gradients
+    int32_t workers;     // 0: there are none
+    int64_t local_steps; // of a worker between two pushes
+    int32_t worker;      // whose micro-batch the feed is to fill,
+    int64_t number;      // for which of its gradients
+    // Of a federation: which data are whose; NULL: every client has one batch.
+    const tt_shares *shares;
     bool meets;                 // all ranks come together after the next step
     struct tt_dynamic *dynamic; // once a step was made
 } tt_job;

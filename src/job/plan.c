@@ -265,8 +265,7 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     tt__recipe_precision(v->precision, &recipe);
     const int64_t micro = job->options.batch / v->accumulate;
     p.io.batch = micro / tt__job_replicas_count(job);
-    if (job->workers > 0)
-        p.io.batch /= job->workers * job->local_steps;
+    p.io.batch /= tt_job_worker_parts(job);
     TT_TRY(want_cut(job, &recipe.cut, &p));
     TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
     if (tt__is_endless(p.pipe))

@@ -9,10 +9,18 @@
 // The workers of this rank, and the samples of one of their micro-batches.
 void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out);
 int64_t tt_job_worker_samples(const tt_job *job);
+// Into how many parts a micro-batch is divided: of a federation it is a client's.
+int64_t tt_job_worker_parts(const tt_job *job);
 // Gradients whose batches a worker has used, where it goes on; before the first step or
 // after one.
 tt_status tt_job_worker_number(tt_job *job, int32_t worker,
                                int64_t *number_out);
+
+// Federations: how the data are to be divided (all but `shuffle`); who has which, before
+// the first step, which must outlive the job.
+bool tt_job_is_federated(const tt_job *job);
+void tt_job_describe_shares(const tt_job *job, tt_shares_options *out);
+void tt_job_set_shares(tt_job *job, const tt_shares *shares);
 
 // All ranks: the states of every rank's executor become those of the server. Before
 // somebody reads them. Nothing without workers.
@@ -29,7 +37,7 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n);
 const tt_str *tt_job_record(const tt_job *job);
 
 typedef struct tt_worker_row {
-    int32_t rank;                     // that computes for it
+    int32_t rank; // that computes for it; below 0: now one, now another
     int64_t pushed, dropped, refused; // gradients
     double staleness;                 // mean of those in updates
     double time[TT_N_CAUSES];         // where its time went
@@ -37,6 +45,12 @@ typedef struct tt_worker_row {
     double slow;      // that, over the median of all workers; 0: not known
     int64_t up, down; // bytes of gradients and weights
 } tt_worker_row;
+
+// What happened in the rounds of a federation.
+typedef struct tt_rounds {
+    int64_t made, lost;           // lost: nobody answered in time
+    int64_t asked, late, dropped; // clients
+} tt_rounds;
 
 // What workers did, from the first step on. By the wall clock rank 0 knows.
 typedef struct tt_workers {
@@ -50,7 +64,8 @@ typedef struct tt_workers {
     int32_t bins_max;         // n_bins is at most that
     const char *unit; // of times: drawn ones in gradients; NULL: not known
     double now;       // by them
-    tt_diary diary;   // bars
+    const tt_rounds *rounds; // NULL: there are none
+    tt_diary diary;          // bars
     // The server's load in this start: seconds that it was busy, of those in steps, and
     // updates in them.
     double busy, seconds;

@@ -3,6 +3,7 @@
 TT_POLICY(allreduce)
 TT_POLICY(average)
 TT_POLICY(elastic)
+TT_POLICY(federated)
 TT_POLICY(gossip)
 TT_POLICY(ps)
 TT_POLICY(adpsgd)

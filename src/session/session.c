@@ -10,6 +10,7 @@
 #include "session/session.h"
 
 #include "base/alloc.h"
+#include "job/workers.h"
 #include "session/resolve.h"
 #include "session/session_from.h"
 
@@ -143,6 +144,19 @@ static void describe_loader(tt_session *s)
     s->loader.transform.is_train = true;
 }
 
+// Which data are whose, of a federation.
+static tt_status divide_data(tt_session *s)
+{
+    tt_shares_options options;
+    if (s->data->train == NULL || !tt_job_is_federated(s->job))
+        return TT_OK;
+    tt_job_describe_shares(s->job, &options);
+    options.shuffle = s->data->options.shuffle;
+    TT_TRY(tt_shares_create(s->data->train, &options, &s->shares));
+    tt_job_set_shares(s->job, s->shares);
+    return TT_OK;
+}
+
 // The number of steps: train.steps or train.epochs, whichever ends first.
 static tt_status find_length(tt_session *s)
 {
@@ -151,7 +165,7 @@ static tt_status find_length(tt_session *s)
         return TT_OK;
     s->epoch = tt_loader_epoch(s->data->train, s->job->io.seq);
     const double by_epochs =
-        ceil(o->epochs * (double)s->epoch / (double)s->job->options.batch);
+        ceil(o->epochs * (double)s->epoch / (double)s->job->step_samples);
     s->steps = o->steps;
     if (o->epochs > 0 && (o->steps == 0 || by_epochs < (double)o->steps))
         s->steps = (int64_t)by_epochs;
@@ -194,6 +208,7 @@ static tt_status open_session(tt_session *s, const tt_settings *settings,
     s->job->options.seq = s->job->io.seq;
     s->job->options.image = s->job->io.image;
     describe_loader(s);
+    TT_TRY(divide_data(s));
     TT_TRY(find_length(s));
     return tt__session_resolve(s);
 }
@@ -230,6 +245,7 @@ void tt_session_close(tt_session *session)
     if (session == NULL)
         return;
     tt_job_close(session->job);
+    tt_shares_close(session->shares);
     tt_data_close(session->data);
     tt_arena_destroy(session->arena);
     tt_free(session);

@@ -22,6 +22,7 @@ typedef struct tt_session {
     tt_data *data;
     tt_job *job;              // planned
     tt_loader_options loader; // from position 0, in this rank's micro-batches
+    tt_shares *shares;        // of a federation's clients; NULL: there are none
     int64_t epoch;            // samples; 0: the training split is not open
     int64_t steps;            // wanted; 0: nobody said
     tt_settings resolved;     // every setting there is, with its value

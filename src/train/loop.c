@@ -48,15 +48,27 @@ static void note_slow(tt_trainer *t, double seconds)
     tt__trainer_say(t, TT_TEXT_WARNING, text);
 }
 
+// A client's first micro-batch of a round: from here on come its own.
+static tt_status find_client(const tt_trainer *t, const tt_job *job,
+                             int64_t micro)
+{
+    const tt_shares *shares = t->session->shares;
+    if (shares == NULL || micro > 0)
+        return TT_OK;
+    return tt_loader_seek_span(
+        t->loader, tt_shares_position(shares, job->worker, job->number),
+        job->local_steps * job->options.accumulate);
+}
+
 static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
                       void *y)
 {
     tt_trainer *t = user;
     tt_batch batch;
-    (void)micro;
     const double before = tt_clock_seconds();
     tt_loader *loader =
         t->lane != NULL ? t->lane[job->worker - t->first_lane] : t->loader;
+    TT_TRY(find_client(t, job, micro));
     TT_TRY(tt_loader_next(loader, deadline, &batch));
     note_slow(t, tt_clock_seconds() - before);
     return tt_feed_batch(job->plan, job->classes, &batch, x, y);
@@ -186,7 +198,7 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     t->is_stopped = t->is_stopped || result->stop;
     t->n_steps++;
     s->step++;
-    s->position += job->options.batch;
+    s->position += job->step_samples;
     *verdict = TT_VERDICT_GOOD;
     if (result->is_local) // nobody knows more than its own replicas
         return TT_OK;

@@ -115,7 +115,7 @@ static bool is_tokens(const tt_trainer *t)
 
 static double units_per_step(const tt_trainer *t)
 {
-    const double samples = (double)t->job->options.batch;
+    const double samples = (double)t->job->step_samples;
     return is_tokens(t) ? samples * (double)t->job->io.seq : samples;
 }
 

@@ -153,7 +153,7 @@ static bool is_tokens(const tt_trainer *t)
 static tt_run_facts facts_of(const tt_trainer *t)
 {
     const tt_job *job = t->job;
-    const double samples = (double)job->options.batch;
+    const double samples = (double)job->step_samples;
     const bool is_alone = job->peers.size == 1;
     return (tt_run_facts){
         .model = tt_session_model_text(t->session),

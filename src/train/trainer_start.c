@@ -316,8 +316,13 @@ static tt_status open_loader(tt_trainer *t)
 {
     tt_loader_options options = t->session->loader;
     options.position = t->state.position;
-    if (t->job->workers > 0)
+    options.shares = t->session->shares;
+    if (options.shares != NULL) {
+        options.n_micro = 1;
+        options.step_samples = options.micro_samples;
+    } else if (t->job->workers > 0) {
         return tt__trainer_open_lanes(t);
+    }
     return tt_loader_open(t->session->data->train, &options, &t->loader);
 }
 

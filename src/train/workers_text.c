@@ -18,8 +18,26 @@ static double sum_of(const tt_workers *w, tt_cause cause)
     return sum;
 }
 
+static void add_rounds(const tt_workers *w, tt_str *out)
+{
+    const tt_rounds *r = w->rounds;
+    tt_str_addf(out,
+                "%d clients, %lld rounds in %.4g local steps of time: %lld "
+                "were asked, %lld too late, %lld dropped out, %lld refused",
+                w->n, (long long)r->made, w->now, (long long)r->asked,
+                (long long)r->late, (long long)r->dropped,
+                (long long)w->refused);
+    if (r->lost > 0)
+        tt_str_addf(out, "; %lld round%s without an update", (long long)r->lost,
+                    r->lost == 1 ? " was" : "s were");
+}
+
 void tt_workers_sentence(const tt_workers *w, tt_str *out)
 {
+    if (w->rounds != NULL) {
+        add_rounds(w, out);
+        return;
+    }
     const int32_t most = w->n_bins > 0 ? w->n_bins - 1 : 0;
     double all = 0;
     for (int c = 0; c < TT_N_CAUSES; c++)
@@ -65,6 +83,13 @@ void tt_workers_slow_sentence(const tt_workers *w, tt_str *out)
         tt_str_add(out, " as long for a gradient as the median worker");
 }
 
+static void add_name(const tt_workers *w, int32_t i, tt_str *out)
+{
+    tt_str_addf(out, "%s %d", w->rounds != NULL ? "client" : "worker", i);
+    if (w->worker[i].rank >= 0)
+        tt_str_addf(out, " (rank %d)", w->worker[i].rank);
+}
+
 // The worker that was refused most, of those below `limit` and not before `from`.
 static int32_t next_refused(const tt_workers *w, int64_t limit, int32_t from)
 {
@@ -83,9 +108,11 @@ void tt_workers_refused_sentence(const tt_workers *w, tt_str *out)
     if (w->refused == 0)
         return;
     tt_str_addf(out,
-                "the server has refused %lld gradient%s that were not finite, "
+                "the server has refused %lld %s%s that were not finite, "
                 "too long, or of a loss beyond train.spike: ",
-                (long long)w->refused, w->refused == 1 ? "" : "s");
+                (long long)w->refused,
+                w->rounds != NULL ? "change" : "gradient",
+                w->refused == 1 ? "" : "s");
     int64_t limit = INT64_MAX, left = w->refused;
     int32_t from = 0;
     for (int n = 0; n < NAMED; n++) {
@@ -95,8 +122,8 @@ void tt_workers_refused_sentence(const tt_workers *w, tt_str *out)
         limit = w->worker[i].refused;
         from = i + 1;
         left -= limit;
-        tt_str_addf(out, "%s%lld of worker %d (rank %d)", n > 0 ? ", " : "",
-                    (long long)limit, i, w->worker[i].rank);
+        tt_str_addf(out, "%s%lld of ", n > 0 ? ", " : "", (long long)limit);
+        add_name(w, i, out);
     }
     if (left > 0)
         tt_str_addf(out, ", %lld of others", (long long)left);
@@ -135,7 +162,8 @@ static void print_worker(const tt_workers *w, int32_t i, bool has_bars,
     const tt_worker_row *row = &w->worker[i];
     tt_json_open(j, NULL, '{');
     tt_json_i64(j, "worker", i);
-    tt_json_i64(j, "rank", row->rank);
+    if (row->rank >= 0)
+        tt_json_i64(j, "rank", row->rank);
     tt_json_i64(j, "gradients", row->pushed);
     tt_json_i64(j, "dropped", row->dropped);
     tt_json_i64(j, "refused", row->refused);
@@ -161,6 +189,17 @@ static void print_sentence(const tt_workers *w, const char *key,
     tt_str_fini(&text);
 }
 
+static void print_rounds(const tt_rounds *r, tt_json *j)
+{
+    tt_json_open(j, "rounds", '{');
+    tt_json_i64(j, "made", r->made);
+    tt_json_i64(j, "lost", r->lost);
+    tt_json_i64(j, "asked", r->asked);
+    tt_json_i64(j, "late", r->late);
+    tt_json_i64(j, "dropped_out", r->dropped);
+    tt_json_close(j, '}');
+}
+
 void tt_workers_print_json(const tt_workers *w, bool has_bars, tt_json *j)
 {
     tt_json_i64(j, "updates", w->updates);
@@ -183,6 +222,8 @@ void tt_workers_print_json(const tt_workers *w, bool has_bars, tt_json *j)
         tt_json_f64(j, "time", w->now);
         tt_json_f64(j, "bar", w->diary.width);
     }
+    if (w->rounds != NULL)
+        print_rounds(w->rounds, j);
     print_sentence(w, "sentence", tt_workers_sentence, j);
     print_sentence(w, "load", tt_workers_load_sentence, j);
     print_sentence(w, "slow", tt_workers_slow_sentence, j);

@@ -22,7 +22,10 @@ static void add_worker(const tt_workers *w, int32_t i, tt_columns *c)
     for (int k = 0; k < TT_N_CAUSES; k++)
         all += row->time[k];
     tt_columns_addf(c, "  %d", i);
-    tt_columns_addf(c, "%d", row->rank);
+    if (row->rank >= 0)
+        tt_columns_addf(c, "%d", row->rank);
+    else
+        tt_columns_add(c, "-");
     tt_columns_addf(c, "%lld", (long long)row->pushed);
     tt_columns_addf(c, "%.2f", row->staleness);
     tt_columns_addf(c, "%lld", (long long)row->dropped);

@@ -56,6 +56,15 @@ tt_status tt_source_read_image(const tt_source *source, int64_t index,
     return source->def->image(source, index, out, label_out);
 }
 
+tt_status tt_source_read_label(const tt_source *source, int64_t index,
+                               tt_image *room, int32_t *label_out)
+{
+    if (source->def->label == NULL || source->kind != TT_DATA_IMAGES ||
+        index < 0 || index >= source->n)
+        return tt_source_read_image(source, index, room, label_out);
+    return source->def->label(source, index, label_out);
+}
+
 tt_status tt_source_blame(const tt_source *source, int64_t index,
                           tt_status status)
 {

@@ -46,6 +46,9 @@ typedef struct tt_source {
     const char *const *class_name;   // `classes` names, or NULL
     tt_tokenizer *tokenizer;         // its own; NULL: none
     bool is_text; // the tokenizer makes its tokens; else they are in the files
+    // Of tokens: where documents end in the stream; 0: nobody knows.
+    int64_t n_documents;
+    const int64_t *document_end;
     const char
         *note; // a sentence: what of the data was left out; NULL: nothing
 } tt_source;
@@ -81,6 +84,9 @@ struct tt_source_def {
     // Image `index` and its label. TT_DATA_IMAGES only.
     tt_status (*image)(const tt_source *source, int64_t index, tt_image *out,
                        int32_t *label_out);
+    // The label alone, where that is less work. NULL: the image is read.
+    tt_status (*label)(const tt_source *source, int64_t index,
+                       int32_t *label_out);
     // Puts the name of image `index` before the message. NULL: its number is said.
     tt_status (*blame)(const tt_source *source, int64_t index,
                        tt_status status);
@@ -105,6 +111,9 @@ tt_status tt_source_read_tokens(const tt_source *source, int64_t first,
                                 int64_t n, int32_t *out);
 tt_status tt_source_read_image(const tt_source *source, int64_t index,
                                tt_image *out, int32_t *label_out);
+// The label of an image; `room` is for sources that have to read it.
+tt_status tt_source_read_label(const tt_source *source, int64_t index,
+                               tt_image *room, int32_t *label_out);
 // Says which image a message is about.
 tt_status tt_source_blame(const tt_source *source, int64_t index,
                           tt_status status);

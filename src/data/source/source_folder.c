@@ -75,6 +75,13 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     return TT_OK;
 }
 
+static tt_status label(const tt_source *source, int64_t index,
+                       int32_t *label_out)
+{
+    *label_out = class_of((const folder *)source, index);
+    return TT_OK;
+}
+
 static tt_status files(const tt_source *source, tt_file_list *list)
 {
     const folder *f = (const folder *)source;
@@ -304,6 +311,7 @@ const tt_source_def tt_source_folder = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .label = label,
     .blame = blame,
     .files = files,
 };

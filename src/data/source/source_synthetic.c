@@ -87,14 +87,21 @@ static void add_noise(uint64_t key, uint8_t *byte, int64_t n)
     }
 }
 
+static tt_status label(const tt_source *source, int64_t index,
+                       int32_t *label_out)
+{
+    *label_out = (int32_t)(index % source->classes);
+    return TT_OK;
+}
+
 static tt_status image(const tt_source *source, int64_t index, tt_image *out,
                        int32_t *label_out)
 {
     const synthetic *s = (const synthetic *)source;
     const int64_t c = source->channels, h = source->height, w = source->width;
     TT_TRY(tt_image_reserve(out, c, h, w, false));
-    const int64_t label = index % source->classes;
-    const uint8_t *pattern = s->pattern + label * CELLS * c;
+    TT_TRY(label(source, index, label_out));
+    const uint8_t *pattern = s->pattern + *label_out * CELLS * c;
     uint8_t *to = out->u8;
     for (int64_t y = 0; y < h; y++)
         for (int64_t x = 0; x < w; x++, to += c)
@@ -102,7 +109,6 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
                    (size_t)c);
     add_noise(tt_rng_key_step(s->noise_key, 0, (uint64_t)index), out->u8,
               c * h * w);
-    *label_out = (int32_t)label;
     return TT_OK;
 }
 
@@ -215,4 +221,5 @@ const tt_source_def tt_source_synthetic = {
     .close = close_source,
     .tokens = tokens,
     .image = image,
+    .label = label,
 };

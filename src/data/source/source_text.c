@@ -43,6 +43,7 @@ typedef struct text {
     tt_number type;
     uint8_t *ids;
     int64_t n_ids, capacity;
+    int64_t *end; // of documents, in ids
     tt_file_list files;
 } text;
 
@@ -255,6 +256,10 @@ static tt_status encode_documents(text *t, const reading *r, int64_t from,
 {
     const int32_t end = tt_tokenizer_end(t->source.tokenizer);
     int64_t begin = 0;
+    t->end = tt_alloc(r->n_documents * (int64_t)sizeof *t->end);
+    t->source.document_end = t->end;
+    if (t->end == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a list of documents");
     for (int64_t i = 0; i < r->n_documents && begin < to; i++) {
         const int64_t a = begin > from ? begin : from;
         const int64_t b = r->end[i] < to ? r->end[i] : to;
@@ -264,6 +269,7 @@ static tt_status encode_documents(text *t, const reading *r, int64_t from,
         TT_TRY(encode(t, r->text + a, b - a));
         if (end >= 0 && b == r->end[i])
             TT_TRY(append(t, &(tt_ids){.v = (int32_t[]){end}, .n = 1}));
+        t->end[t->source.n_documents++] = t->n_ids;
     }
     return TT_OK;
 }
@@ -316,6 +322,7 @@ static void close_source(tt_source *source)
     tt_tokenizer_close(source->tokenizer);
     tt_file_list_fini(&t->files);
     tt_free(t->ids);
+    tt_free(t->end);
     tt_free(t);
 }
 

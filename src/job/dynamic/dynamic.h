@@ -101,6 +101,7 @@ typedef struct tt_dynamic {
     int64_t n_list;
     void *x; // a dense tensor on its way; weights of local steps
     void *local, *mean;
+    struct tt__federated *federated; // NULL: workers go at their own pace
 } tt_dynamic;
 
 static inline int64_t tt__element(const tt_dynamic *d)

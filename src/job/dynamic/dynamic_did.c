@@ -5,6 +5,7 @@
 
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/federated/federated.h"
 
 #include <math.h>
 
@@ -81,6 +82,8 @@ tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
     *out = (tt_workers){0};
     if (d == NULL)
         return TT_OK;
+    if (d->federated != NULL)
+        return tt__federated_did(d, arena, out);
     tt_worker_row *row =
         tt_arena_alloc(arena, d->workers * (int64_t)sizeof *row);
     if (row == NULL)
@@ -119,6 +122,8 @@ tt_workers_sums tt_job_workers_sums(const tt_job *job)
     tt_workers_sums s = {0};
     if (d == NULL)
         return s;
+    if (d->federated != NULL)
+        return tt__federated_sums(d);
     s.updates = d->server.version;
     s.pushed = d->server.n_pushed;
     s.dropped = d->server.n_dropped;

@@ -4,6 +4,7 @@
 #include "config/pace.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/federated/federated.h"
 
 #include <string.h>
 
@@ -169,6 +170,10 @@ tt_status tt__dynamic_check(tt_job *job)
         return TT_OK;
     const tt_clock_def *clock = tt_clock_all(&n)[p->clock];
     TT_TRY(check_places(job));
+    if (tt_job_is_federated(job)) {
+        TT_TRY(tt__federated_check(job));
+        return set_grid(job);
+    }
     TT_TRY(check_workers(job));
     if (tt__crowd_is(job)) {
         TT_TRY(tt__crowd_check(job));
@@ -373,12 +378,14 @@ static tt_status open(tt_dynamic *d)
     d->all.is_wide = job->options.precision == TT_PRECISION_FP64;
     TT_TRY(list_parts(d));
     TT_TRY(cut_shards(d));
-    TT_TRY(make_rules(d));
-    TT_TRY(make_workers(d));
-    TT_TRY(make_shard(d));
     TT_TRY(tt__dynamic_steps(d));
     TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
     TT_TRY(tt_exec_init_state(d->exec, (uint64_t)job->options.seed));
+    if (tt_job_is_federated(job))
+        return tt__federated_open(d);
+    TT_TRY(make_rules(d));
+    TT_TRY(make_workers(d));
+    TT_TRY(make_shard(d));
     TT_TRY(tt__dynamic_read(d));
     TT_TRY(begin_workers(d));
     TT_TRY(tt__crowd_open(d));
@@ -394,10 +401,17 @@ void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out)
     *first_out = job->peers.rank * *n_out;
 }
 
+int64_t tt_job_worker_parts(const tt_job *job)
+{
+    if (job->workers == 0 || tt_job_is_federated(job))
+        return 1;
+    return job->workers * job->local_steps;
+}
+
 int64_t tt_job_worker_samples(const tt_job *job)
 {
     return job->options.batch /
-           (job->workers * job->local_steps * job->options.accumulate);
+           (tt_job_worker_parts(job) * job->options.accumulate);
 }
 
 tt_status tt_job_worker_number(tt_job *job, int32_t worker, int64_t *number_out)
@@ -440,6 +454,7 @@ void tt__dynamic_close(tt_dynamic *d)
         tt_free(d->then[i]);
     tt__crowd_close(d);
     tt__wall_close(d);
+    tt__federated_close(d);
     tt_str_fini(&d->record);
     tt_free(d->list);
     tt_exec_destroy(d->exec);

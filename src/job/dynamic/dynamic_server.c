@@ -8,7 +8,7 @@
 // whole gradient: shards tell each other their parts' squares, tensor by tensor.
 
 #include "base/alloc.h"
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/dynamic_math.h"
 
 #include <math.h>
 #include <string.h>
@@ -233,7 +233,7 @@ static tt_status move_buffers(tt_dynamic *d, const update *u)
 }
 
 // The norm of the whole mean gradient; all shards' parts in the order of tensors.
-static tt_status measure(tt_dynamic *d, const update *u, double *norm_out)
+static tt_status measure(tt_dynamic *d, double count, double *norm_out)
 {
     double *square = tt_alloc((d->n_parts + 1) * (int64_t)sizeof *square);
     double sum = 0;
@@ -251,16 +251,16 @@ static tt_status measure(tt_dynamic *d, const update *u, double *norm_out)
     for (int32_t i = 0; i < d->n_parts; i++)
         sum += square[i];
     tt_free(square);
-    *norm_out = sqrt(sum) / u->count;
+    *norm_out = sqrt(sum) / count;
     return status;
 }
 
-static tt_status clip(tt_dynamic *d, const update *u)
+tt_status tt__dynamic_clip(tt_dynamic *d, double count)
 {
     const double most = d->job->optim_params.clip;
     if (most <= 0)
         return TT_OK;
-    TT_TRY(measure(d, u, &d->norm));
+    TT_TRY(measure(d, count, &d->norm));
     const double factor = most / (d->norm + 1e-6); // as ops/optim/clip.c
     if (factor < 1)
         tt_vector_scale(&d->shard, factor, d->sum);
@@ -282,7 +282,7 @@ static tt_status set_count(const tt_job *job, double count)
     return tt_exec_write(job->exec, v, number);
 }
 
-static tt_status run_update(tt_dynamic *d, const update *u)
+tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
 {
     tt_job *job = d->job;
     for (int32_t i = 0; i < d->n_parts; i++) {
@@ -291,8 +291,8 @@ static tt_status run_update(tt_dynamic *d, const update *u)
             TT_TRY(tt__dynamic_write_part(d, job->exec, &p->grad,
                                           in_shard(d, d->sum, p)));
     }
-    TT_TRY(set_count(job, u->count));
-    TT_TRY(set(job, "lr", job->lr * u->rate));
+    TT_TRY(set_count(job, count));
+    TT_TRY(set(job, "lr", job->lr * rate));
     TT_TRY(set(job, "step", (double)(d->server.version + 1)));
     TT_TRY(set(job, "skip", 0));
     TT_TRY(set(job, "seed", (double)job->options.seed));
@@ -345,10 +345,10 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
         u = list_good(d);
     if (u.n > 0) {
         TT_TRY(gather(d, &u));
-        TT_TRY(clip(d, &u));
+        TT_TRY(tt__dynamic_clip(d, u.count));
         if (d->before != NULL)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
-        TT_TRY(run_update(d, &u));
+        TT_TRY(tt__dynamic_update(d, u.count, u.rate));
         TT_TRY(move_buffers(d, &u));
     }
     const double own =

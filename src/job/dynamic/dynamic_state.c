@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/federated/federated.h"
 
 #include <math.h>
 #include <string.h>
@@ -168,6 +169,8 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
         return TT_OK;
     TT_TRY(tt__dynamic_open(job));
     tt_dynamic *d = job->dynamic;
+    if (d->federated != NULL)
+        return tt__federated_save(d, out);
     const layout l = layout_of(d, d->server.n_pending);
     char *all = NULL;
     if (tt_peers_is_first(&job->peers)) {
@@ -327,7 +330,9 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n)
         memcpy(all, bytes, (size_t)n);
     tt_status status = tt_peers_broadcast(&job->peers, "workers", all, n);
     if (status == TT_OK)
-        status = load(job->dynamic, all, n);
+        status = job->dynamic->federated != NULL
+                     ? tt__federated_load(job->dynamic, all, n)
+                     : load(job->dynamic, all, n);
     tt_free(all);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/federated/federated.h"
 
 #include <math.h>
 #include <string.h>
@@ -124,10 +125,12 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 {
     TT_TRY(tt__dynamic_open(job));
     tt_dynamic *d = job->dynamic;
-    const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
     const double began = tt_clock_seconds();
     d->feed = feed;
     d->feed_user = user;
+    if (d->federated != NULL)
+        return tt__federated_step(d, result_out);
+    const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
     d->n_delivered = 0;
     memset(d->tally, 0, (size_t)n * sizeof *d->tally);
     if (job->peers.wire != NULL)

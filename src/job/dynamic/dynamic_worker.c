@@ -9,7 +9,7 @@
 // the sum of their mean gradients: what it has moved, divided by its rate. The server's
 // optimiser takes that for a gradient. With one step it is the gradient, in every bit.
 
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/dynamic_math.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,15 +38,9 @@ static tt_status set(const tt_dynamic *d, const char *name, double value)
                : TT_OK;
 }
 
-typedef struct feeding {
-    tt_dynamic *d;
-    int64_t first; // sample of the step
-    int64_t micro; // of the worker's batch
-} feeding;
-
 static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
 {
-    feeding *f = user;
+    tt__worker_feeding *f = user;
     tt_job *job = f->d->job;
     const int64_t n = tt_job_worker_samples(job);
     TT_TRY(set(f->d, "first_sample", (double)(f->first + micro * n)));
@@ -66,7 +60,7 @@ static tt_status write_weights(const tt_dynamic *d, void *weights)
 }
 
 // Gradients, and what statistics have moved.
-static tt_status read_gradient(const tt_dynamic *d, void *weights, void *to)
+tt_status tt__worker_read(const tt_dynamic *d, void *weights, void *to)
 {
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
@@ -89,8 +83,8 @@ static tt_status read_tallies(const tt_dynamic *d, tt__push_head *head)
     return tt_exec_get_scalars(d->exec, v, 3, head->v);
 }
 
-static tt_status run_one(tt_dynamic *d, int64_t number, void *weights,
-                         feeding *f, tt__push_head *head)
+tt_status tt__worker_run(tt_dynamic *d, int64_t number, void *weights,
+                         tt__worker_feeding *f, tt__push_head *head)
 {
     const tt_job *job = d->job;
     TT_TRY(write_weights(d, weights));
@@ -101,8 +95,7 @@ static tt_status run_one(tt_dynamic *d, int64_t number, void *weights,
     return read_tallies(d, head);
 }
 
-// The parts of a flat vector that are weights.
-static tt_vector_span weights_of(const tt_dynamic *d)
+tt_vector_span tt__worker_weights(const tt_dynamic *d)
 {
     tt_vector_span s = {d->all.is_wide, 0};
     for (int32_t i = 0; i < d->n_parts && !d->part[i].is_buffer; i++)
@@ -118,9 +111,10 @@ static double local_rate(const tt_dynamic *d)
                                    : d->rate[d->job->worker];
 }
 
-static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w, feeding *f)
+static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w,
+                           tt__worker_feeding *f)
 {
-    const tt_vector_span n = weights_of(d);
+    const tt_vector_span n = tt__worker_weights(d);
     const int64_t steps = d->job->local_steps;
     const int64_t samples =
         tt_job_worker_samples(d->job) * d->job->options.accumulate;
@@ -129,8 +123,8 @@ static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w, feeding *f)
     memset(w->gradient, 0, (size_t)tt_vector_bytes(&d->all));
     for (int64_t h = 0; h < steps; h++, f->first += samples) {
         tt__push_head head = {0};
-        TT_TRY(run_one(d, w->number, d->local, f, &head));
-        TT_TRY(read_gradient(d, d->local, d->mean));
+        TT_TRY(tt__worker_run(d, w->number, d->local, f, &head));
+        TT_TRY(tt__worker_read(d, d->local, d->mean));
         tt_vector_scale(&n, 1 / head.v[TT_HEAD_COUNT], d->mean);
         if (d->params->proximal > 0) {
             tt_vector_add(&n, d->params->proximal, d->local, d->mean);
@@ -150,7 +144,7 @@ static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w, feeding *f)
 
 static void judge(const tt_dynamic *d, tt__dynamic_worker *w)
 {
-    const tt_vector_span n = weights_of(d);
+    const tt_vector_span n = tt__worker_weights(d);
     double *v = w->head.v;
     v[TT_HEAD_SQUARES] = tt_vector_squares(&n, w->gradient);
     const double loss = v[TT_HEAD_LOSS] / v[TT_HEAD_COUNT];
@@ -172,15 +166,16 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     tt_job *job = d->job;
     if (w->is_computed)
         return TT_OK;
-    feeding f = {.d = d, .first = worker * (job->options.batch / d->workers)};
+    tt__worker_feeding f = {
+        .d = d, .first = worker * (job->options.batch / d->workers)};
     job->worker = worker;
     job->number = w->number;
     w->head = (tt__push_head){0};
     if (job->local_steps > 1) {
         TT_TRY(run_local(d, w, &f));
     } else {
-        TT_TRY(run_one(d, w->number, w->weights, &f, &w->head));
-        TT_TRY(read_gradient(d, w->weights, w->gradient));
+        TT_TRY(tt__worker_run(d, w->number, w->weights, &f, &w->head));
+        TT_TRY(tt__worker_read(d, w->weights, w->gradient));
     }
     judge(d, w);
     w->is_computed = true;

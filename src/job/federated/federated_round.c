@@ -1,0 +1,223 @@
+// federated_round - one step of a federation is one round.
+//
+//   draw who is asked -> weights to all ranks -> each client that answers: its change
+//   to rank 0 -> mean -> the server's update
+//
+// The mean of the changes, with its sign turned, is the gradient of the plan's update. A
+// round in which nobody answers changes nothing.
+
+#include "job/federated/federated.h"
+
+#include <math.h>
+#include <string.h>
+
+// What ranks tell each other after a round, besides the clients' figures.
+enum { STOP, SAVE, NORM, N_WISHES };
+
+static bool is_server(const tt__federated *f)
+{
+    return tt_peers_is_first(&f->d->job->peers);
+}
+
+static double weight_of(const tt__federated *f, int32_t client)
+{
+    return f->params->weights == TT_WEIGHTS_EQUAL ? 1 : (double)f->size[client];
+}
+
+// ---- weights to all ------------------------------------------------------
+
+static tt_status spread(const tt__federated *f, void *v,
+                        const tt_vector_span *n)
+{
+    return tt_peers_broadcast(&f->d->job->peers, "round", v,
+                              tt_vector_bytes(n));
+}
+
+static tt_status begin(tt__federated *f)
+{
+    tt_dynamic *d = f->d;
+    if (is_server(f)) {
+        memcpy(f->begin, d->now, (size_t)tt_vector_bytes(&d->all));
+        memset(d->sum, 0, (size_t)tt_vector_bytes(&d->all));
+    }
+    f->weight = 0;
+    TT_TRY(spread(f, f->begin, &d->all));
+    if (f->control == NULL)
+        return TT_OK;
+    memset(f->moved, 0, (size_t)tt_vector_bytes(&f->weights));
+    return spread(f, f->control, &f->weights);
+}
+
+// ---- changes to the server -----------------------------------------------
+
+static void take(tt__federated *f, int32_t client)
+{
+    tt_dynamic *d = f->d;
+    const double weight = weight_of(f, client);
+    const double all =
+        f->params->weights == TT_WEIGHTS_EQUAL ? d->workers : (double)f->total;
+    tt_vector_add(&d->all, weight, f->update, d->sum);
+    f->weight += weight;
+    if (f->control != NULL)
+        tt_vector_add(&f->weights, weight / all, tt__federated_control(f),
+                      f->moved);
+}
+
+// The `k`-th client that answers.
+static tt_status ask(tt__federated *f, int32_t k, int32_t client, double *tally)
+{
+    tt_dynamic *d = f->d;
+    const int32_t ranks = d->job->peers.size;
+    const int32_t rank = (f->control != NULL ? client : k) % ranks;
+    tt__push_head head = {0};
+    if (rank == d->job->peers.rank) {
+        TT_TRY(tt__federated_client(f, client, &head));
+        memcpy(tally, head.v, sizeof head);
+    }
+    const tt__post post[] = {
+        {rank, 0, &head, &head, sizeof head},
+        {rank, 0, f->update, f->update, tt_vector_bytes(&f->update_span)}};
+    TT_TRY(tt__post_all(d, post, 2));
+    if (is_server(f) && head.v[TT_HEAD_REFUSED] == 0)
+        take(f, client);
+    return TT_OK;
+}
+
+// ---- the update ----------------------------------------------------------
+
+static tt_status move_buffers(tt__federated *f)
+{
+    tt_dynamic *d = f->d;
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        const tt_vector_span n = {d->all.is_wide, p->tensor.count};
+        if (!p->is_buffer)
+            continue;
+        tt_vector_add(&n, 1 / f->weight, tt__element_at(d, d->sum, p->at),
+                      tt__element_at(d, d->now, p->at));
+        TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
+                                      tt__element_at(d, d->now, p->at)));
+    }
+    return TT_OK;
+}
+
+static tt_status update(tt__federated *f)
+{
+    tt_dynamic *d = f->d;
+    d->norm = 0;
+    if (!is_server(f) || f->weight <= 0)
+        return TT_OK;
+    TT_TRY(move_buffers(f));
+    if (f->control != NULL)
+        tt_vector_add(&f->weights, 1, f->moved, f->control);
+    tt_vector_scale(&f->weights, -1, d->sum);
+    TT_TRY(tt__dynamic_clip(d, f->weight));
+    d->server.version = d->job->step;
+    return tt__dynamic_update(d, f->weight, 1);
+}
+
+// ---- results -------------------------------------------------------------
+
+// Where the time of a client that was asked went.
+static void note(tt__federated *f, const tt_round_client *r)
+{
+    const double end = f->now + f->round.seconds;
+    const double moved = 2 * f->rules.pace.delay;
+    if (r->fate != TT_FATE_TAKEN) {
+        tt_diary_add(&f->diary, r->client, TT_CAUSE_WASTED, f->now,
+                     fmin(f->now + r->due, end));
+        return;
+    }
+    tt_diary_turn(&f->diary, &(tt_turn){.worker = r->client,
+                                        .began = f->now,
+                                        .moved = moved,
+                                        .computed = r->due - moved});
+    tt_diary_add(&f->diary, r->client, TT_CAUSE_HELD, f->now + r->due, end);
+}
+
+static void count(tt__federated *f)
+{
+    f->did.made++;
+    f->did.lost += f->round.taken == 0;
+    for (int32_t i = 0; i < f->round.n; i++) {
+        const tt_round_client *r = &f->round.client[i];
+        const double *v = &f->d->tally[(int64_t)i * TT_HEAD_N];
+        tt__client *c = &f->client[r->client];
+        const bool is_refused = v[TT_HEAD_REFUSED] != 0;
+        f->did.asked++;
+        f->did.late += r->fate == TT_FATE_LATE;
+        f->did.dropped += r->fate == TT_FATE_DROPPED;
+        c->asked++;
+        c->late += r->fate == TT_FATE_LATE;
+        c->dropped += r->fate == TT_FATE_DROPPED;
+        note(f, r);
+        if (r->fate != TT_FATE_TAKEN)
+            continue;
+        c->taken++;
+        c->refused += is_refused;
+        c->batches += f->rules.steps[r->client];
+        c->has_control |= f->control != NULL && !is_refused;
+    }
+    f->now += f->round.seconds;
+}
+
+static void add_up(const tt__federated *f, tt_step_result *r)
+{
+    for (int32_t i = 0; i < f->round.n; i++) {
+        const double *v = &f->d->tally[(int64_t)i * TT_HEAD_N];
+        if (v[TT_HEAD_REFUSED] != 0)
+            continue;
+        r->loss += v[TT_HEAD_LOSS];
+        r->count += v[TT_HEAD_COUNT];
+        r->correct += v[TT_HEAD_CORRECT];
+    }
+    r->loss = r->count > 0 ? r->loss / r->count : f->loss;
+}
+
+static tt_status tell(tt__federated *f, tt_step_result *result_out)
+{
+    tt_dynamic *d = f->d;
+    const tt_job *job = d->job;
+    const int64_t n = (int64_t)f->round.n * TT_HEAD_N;
+    double *wish = &d->tally[n];
+    wish[STOP] = job->wants_stop ? 1 : 0;
+    wish[SAVE] = job->wants_save ? 1 : 0;
+    wish[NORM] = is_server(f) ? d->norm : 0;
+    TT_TRY(tt__post_sum(d, d->tally, n + N_WISHES));
+    tt_step_result r = {.norm = wish[NORM]};
+    add_up(f, &r);
+    f->loss = r.loss;
+    r.stop = wish[STOP] > 0;
+    r.save = wish[SAVE] > 0 && !r.stop;
+    *result_out = r;
+    count(f);
+    return r.count > 0 || f->round.taken == 0
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE,
+                         "the changes of all %d clients of round %lld were "
+                         "refused: they are not finite, longer than "
+                         "exchange.limit=%g, or of a loss beyond the limit of "
+                         "train.spike",
+                         f->round.taken, (long long)job->step,
+                         f->params->ps.limit);
+}
+
+tt_status tt__federated_step(tt_dynamic *d, tt_step_result *result_out)
+{
+    tt__federated *f = d->federated;
+    tt_job *job = d->job;
+    int32_t k = 0;
+    tt_round_draw(&f->round, &f->rules, job->step);
+    memset(d->tally, 0,
+           (size_t)(f->round.n * TT_HEAD_N + N_WISHES) * sizeof *d->tally);
+    if (job->peers.wire != NULL)
+        tt_comm_wire_step(job->peers.wire, job->step + 1);
+    TT_TRY(begin(f));
+    for (int32_t i = 0; i < f->round.n; i++)
+        if (f->round.client[i].fate == TT_FATE_TAKEN)
+            TT_TRY(ask(f, k++, f->round.client[i].client,
+                       &d->tally[(int64_t)i * TT_HEAD_N]));
+    TT_TRY(update(f));
+    job->step++;
+    return tell(f, result_out);
+}

@@ -1,0 +1,107 @@
+# Federations: one hash on 1, 2 and 4 ranks for every split and algorithm; a run that is
+# stopped and goes on elsewhere ends in the same bits; all clients with one step are the
+# all-reduce; the loss falls; label skew slows FedAvg down; refusals.
+# deadline: 300
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# train RUN RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 ranks=$2
+    shift 2
+    "$TUTTI" train model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=8 optim=sgd optim.lr=1 \
+        run="$run" train.steps=4 checkpoint.every=2 threads=1 log.every=2 log.tensorboard=false \
+        exchange.policy=federated exchange.replicas=30 exchange.fraction=0.3 exchange.local_epochs=1 -n "$ranks" \
+        "$@" >"$folder/out" 2>&1
+}
+
+# What is left of a run: states, and metrics but for times.
+sums() {
+    cat "$folder/$1"/checkpoints/step-00000004/*.safetensors "$folder/$1/checkpoints/step-00000004/exchange.bin" |
+        cksum
+    sed -n 's/.*"\(train\|val\)\/loss":\([^,}]*\).*/\1 \2/p' "$folder/$1/metrics.jsonl"
+}
+
+# same SETTINGS... - on 1 and 4 ranks; and stopped after 2 rounds on 2 ranks.
+same() {
+    rm -rf "$folder/one" "$folder/many" "$folder/parts"
+    train one 1 "$@" || die "$*: $(cat "$folder/out")"
+    train many 4 "$@" || die "$*: $(cat "$folder/out")"
+    [ "$(sums one)" = "$(sums many)" ] || die "$*: 4 ranks end in other bits than 1"
+    train parts 2 "$@" train.stop=2 || die "$*: $(cat "$folder/out")"
+    train parts 1 "$@" || die "$*: $(cat "$folder/out")"
+    [ "$(sums one)" = "$(sums parts)" ] || die "$*: stopped on 2 ranks, on 1 it ends in other bits"
+}
+
+same exchange.split=dirichlet exchange.alpha=0.3
+same exchange.split=label exchange.proximal=0.1 exchange.weights=equal
+same exchange.control=scaffold exchange.split=dirichlet optim=adam optim.lr=0.01
+same exchange.split=contiguous exchange.over=1.5 exchange.deadline=9 exchange.drop=0.1 optim=momentum
+
+# value RUN NAME - the last of a metric.
+value() {
+    sed -n "s|.*\"$2\":\([^,}]*\).*|\1|p" "$folder/$1/metrics.jsonl" | tail -n 1
+}
+
+# All clients, one step each, of as many samples: the all-reduce, in 64 bits. 20 clients divide the
+# data, so all have the same weight.
+equal() {
+    awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(a != "" && d * d <= 1e-18 * a * a) }'
+}
+train fed 2 precision=fp64 exchange.replicas=20 exchange.fraction=1 exchange.local_epochs=0 optim.clip=0 ||
+    die "fp64: $(cat "$folder/out")"
+"$TUTTI" train model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=160 optim=sgd optim.lr=0.1 \
+    optim.clip=0 precision=fp64 run="$folder/sum" train.steps=4 log.every=2 threads=1 >"$folder/out" 2>&1 ||
+    die "fp64: $(cat "$folder/out")"
+equal "$(value fed val/loss)" "$(value sum val/loss)" || die "a federation of all is not the all-reduce"
+equal "$(value fed train/loss)" "$(value sum train/loss)" || die "a federation of all has other samples"
+
+# Clients of unequal sizes with all of their data at once: still the whole batch.
+train fed_all 1 precision=fp64 exchange.split=dirichlet exchange.fraction=1 batch=2000 optim.clip=0 ||
+    die "fp64: $(cat "$folder/out")"
+"$TUTTI" train model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=2000 optim=sgd optim.lr=0.1 \
+    optim.clip=0 precision=fp64 run="$folder/sum_all" train.steps=4 log.every=2 threads=1 >"$folder/out" 2>&1 ||
+    die "fp64: $(cat "$folder/out")"
+equal "$(value fed_all val/loss)" "$(value sum_all val/loss)" || die "weights by size are not those of samples"
+
+# The loss falls, and slower with skewed labels, on images; on tokens too.
+below() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a < b) }'
+}
+for split in iid dirichlet; do
+    "$TUTTI" train examples/lenet-tiny.yaml exchange.policy=federated exchange.replicas=20 exchange.fraction=0.25 \
+        exchange.local_epochs=1 exchange.local_lr=0.2 optim=sgd optim.lr=1 exchange.split=$split train.steps=12 \
+        threads=1 run="$folder/$split" >"$folder/out" 2>&1 || die "lenet: $(cat "$folder/out")"
+done
+below "$(value iid val/loss)" 1.5 || die "LeNet on i.i.d. clients does not learn: $(value iid val/loss)"
+below "$(value iid val/loss)" "$(value dirichlet val/loss)" || die "label skew does not slow FedAvg down"
+"$TUTTI" train examples/gpt-tiny.yaml exchange.policy=federated exchange.replicas=40 exchange.fraction=0.1 \
+    exchange.split=contiguous exchange.local_steps=4 exchange.local_lr=0.3 optim=adam optim.lr=0.01 threads=1 -n 2 \
+    run="$folder/gpt" >"$folder/out" 2>&1 || die "gpt: $(cat "$folder/out")"
+below "$(value gpt val/loss)" 3 || die "a small GPT does not learn: $(value gpt val/loss)"
+
+# What has no meaning is refused in a sentence.
+refused() {
+    pattern=$1
+    shift
+    train no 2 "$@" && die "$*: not refused"
+    grep -q "$pattern" "$folder/out" || die "$*: $(cat "$folder/out")"
+}
+refused 'exchange.schedule=seeded would do' exchange.schedule=wall
+refused 'leave one out' exchange.local_steps=3
+refused 'clients would not move' exchange.local_lr=0
+refused 'asks nobody' exchange.fraction=0
+refused 'does not say where documents end' exchange.split=document
+refused 'too few for 5000 clients' exchange.replicas=5000
+refused 'exchange.codec=none' exchange.codec=topk
+refused 'not zero=1' zero=1
+"$TUTTI" train examples/gpt-tiny.yaml exchange.policy=federated exchange.split=dirichlet run="$folder/no" \
+    >"$folder/out" 2>&1 && die "dirichlet of tokens: not refused"
+grep -q 'exchange.split=contiguous would do' "$folder/out" || die "tokens: $(cat "$folder/out")"
