@@ -114,7 +114,8 @@ static double log_variate(const sorting *s, int64_t label, int32_t client)
     const uint64_t key = tt_rng_key_step(
         tt_rng_key(s->options->seed, "dirichlet", (uint64_t)label),
         (uint64_t)client, 0);
-    const double u = (tt_rng_u32(key, 8 * TRIES) + 0.5) / 4294967296.0;
+    const double u =
+        (tt_rng_u32(key, 8 * (uint64_t)TRIES) + 0.5) / 4294967296.0;
     return alpha >= 1 ? log_gamma_draw(key, alpha)
                       : log_gamma_draw(key, alpha + 1) + log(u) / alpha;
 }

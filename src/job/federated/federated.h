@@ -55,7 +55,8 @@ tt_status tt__federated_open(tt_dynamic *d);
 void tt__federated_close(tt_dynamic *d); // also without one
 tt_status tt__federated_step(tt_dynamic *d, tt_step_result *result_out);
 
-static inline const tt_federated_params *tt__federated_params(const tt_job *job)
+static inline const tt_federated_params *
+tt__federated_settings(const tt_job *job)
 {
     return (const tt_federated_params *)(const void *)
         job->exchange.policy_params;

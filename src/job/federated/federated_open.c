@@ -19,7 +19,7 @@ bool tt_job_is_federated(const tt_job *job)
 
 tt_status tt__federated_check(const tt_job *job)
 {
-    const tt_federated_params *p = tt__federated_params(job);
+    const tt_federated_params *p = tt__federated_settings(job);
     if (strcmp(p->ps.pace.schedule, "seeded") != 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=federated draws who is asked and who "
@@ -55,7 +55,7 @@ static int64_t size_of(const tt_job *job, int32_t client)
 // Local steps of a client in a round; 0: it has no data.
 static int64_t steps_of(const tt_job *job, int32_t client)
 {
-    const tt_federated_params *p = tt__federated_params(job);
+    const tt_federated_params *p = tt__federated_settings(job);
     const int64_t batches =
         job->shares != NULL ? tt_shares_batches(job->shares, client) : 1;
     if (batches == 0)
@@ -65,7 +65,7 @@ static int64_t steps_of(const tt_job *job, int32_t client)
 
 void tt_job_describe_shares(const tt_job *job, tt_shares_options *out)
 {
-    const tt_federated_params *p = tt__federated_params(job);
+    const tt_federated_params *p = tt__federated_settings(job);
     *out = (tt_shares_options){.kind = p->split,
                                .clients = job->workers,
                                .seed = (uint64_t)job->options.seed,
@@ -78,7 +78,7 @@ void tt_job_describe_shares(const tt_job *job, tt_shares_options *out)
 // The samples of a step are those of the clients that a round wants, on average.
 void tt_job_set_shares(tt_job *job, const tt_shares *shares)
 {
-    const tt_federated_params *p = tt__federated_params(job);
+    const tt_federated_params *p = tt__federated_settings(job);
     double samples = 0;
     int32_t eligible = 0;
     job->shares = shares;
@@ -186,7 +186,7 @@ tt_status tt__federated_open(tt_dynamic *d)
         return tt_fail(TT_ERR_NOMEM, "no memory for a federation");
     d->federated = f;
     f->d = d;
-    f->params = tt__federated_params(d->job);
+    f->params = tt__federated_settings(d->job);
     d->per_rank = 0; // clients belong to no rank
     TT_TRY(make_rules(f));
     TT_TRY(make_vectors(f));
