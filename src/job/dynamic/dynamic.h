@@ -85,8 +85,7 @@ typedef struct tt_dynamic {
     int32_t n_delivered;  // of this step
     int32_t *delivered;   // by whom
     tt_turn *turn;        // what it did for that; of drawn or measured times
-    // The server's load in this start of the run, measured: seconds in which it took
-    // gradients and made updates, of those of all steps.
+    // The server's load in this start of the run: seconds in which it was busy, of all.
     double busy, seconds;
     int64_t n_updates;
     tt_job_feed_fn *feed; // of this step
