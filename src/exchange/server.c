@@ -234,8 +234,9 @@ static bool has_pending(const double *push, int64_t n, const double *worker,
 }
 
 // Every number is in its range, and sums are what their parts are.
-static bool is_server(const double *v, int32_t workers)
+static bool is_server(const double *v, const tt_server_rules *rules)
 {
+    const int32_t workers = rules->workers;
     const double *histogram = v + HEAD;
     const double *worker = histogram + TT_STALENESS_BINS;
     const double *push = worker + (int64_t)workers * OF_WORKER;
@@ -247,9 +248,11 @@ static bool is_server(const double *v, int32_t workers)
         if (!is_worker(worker + (int64_t)i * OF_WORKER, v[0]))
             return false;
     const int64_t n = (int64_t)v[HEAD - 1];
+    const double counted =
+        sum_of(histogram, TT_STALENESS_BINS, 1) + v[2] + v[3];
     return sum_of(worker, workers, OF_WORKER) == v[1] &&
            sum_of(worker + 6, workers, OF_WORKER) == v[2] &&
-           sum_of(histogram, TT_STALENESS_BINS, 1) + v[2] + v[3] == v[1] &&
+           (rules->is_noted ? counted <= v[1] : counted == v[1]) &&
            are_pushes(push, n, worker, workers, v[0]) &&
            are_counts(push + n * OF_PUSH, (EACH * workers - n) * OF_PUSH, 0) &&
            has_pending(push, n, worker, workers);
@@ -258,7 +261,7 @@ static bool is_server(const double *v, int32_t workers)
 tt_status tt_server_load(tt_server *server, const double *numbers)
 {
     const double *p = numbers;
-    if (!is_server(numbers, server->rules.workers))
+    if (!is_server(numbers, &server->rules))
         return damaged();
     server->version = (int64_t)*p++;
     server->n_pushed = (int64_t)*p++;

@@ -38,7 +38,8 @@ typedef struct tt_server_rules {
     const tt_clock_def *clock;
     double bound; // the clock's number
     int64_t
-        reject; // gradients of a higher staleness are dropped; below 0: none
+        reject;    // gradients of a higher staleness are dropped; below 0: none
+    bool is_noted; // what is pushed is noted alone, and need not have an age
 } tt_server_rules;
 
 typedef struct tt_server_worker {

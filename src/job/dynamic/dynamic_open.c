@@ -319,7 +319,8 @@ static tt_status make_rules(tt_dynamic *d)
     tt_server_rules rules = {
         .workers = d->workers,
         .clock = tt_clock_all(&n)[p->clock],
-        .reject = p->staleness == TT_STALE_REJECT ? p->reject : -1};
+        .reject = p->staleness == TT_STALE_REJECT ? p->reject : -1,
+        .is_noted = tt__crowd_is(job)};
     tt_drawn_rules drawn = {.workers = d->workers,
                             .seed = (uint64_t)job->options.seed,
                             .spread = p->pace.spread,
