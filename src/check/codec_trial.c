@@ -56,6 +56,7 @@ static tt_status begin(tt_trial *t, tt_builder *b, int r, tt_coding *c)
         .common_seed = tt_scalar(b, "seed", TT_I64),
         .step = tt_scalar(b, "step", TT_I64),
         .peers = o->peers,
+        .is_merged = o->is_merged,
     };
     for (int i = 0; i < t->n_states; i++) {
         t->state[r][i] = input_of(b, name_of(name, sizeof name, "state", r, i),

@@ -15,6 +15,7 @@ typedef struct tt_trial_options {
     tt_dtype dtype;
     int peers;
     bool feeds_back;
+    bool is_merged; // codes are lists, as for merging
 } tt_trial_options;
 
 // Memory of replica r: what it wants to send, what it still owes, the codec's states.

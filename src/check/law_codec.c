@@ -13,11 +13,14 @@
 //   damage      a code with one changed bit, of another length, for another tensor or of
 //               another codec is refused; random bodies with a right check are refused
 //               or decoded, and no byte outside is touched
+//   merged      lists that are added up on the way have the sum of gathered ones, in every
+//               bit, in any number of parts
 //   not finite  a NaN or an infinity makes the sum not finite, and no residual
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "check/codec_damage.h"
+#include "check/codec_merge.h"
 #include "check/codec_trial.h"
 #include "check/law.h"
 #include "ops/codec/packet.h"
@@ -366,6 +369,7 @@ static tt_status check_codec(tt_law_report *r, const tt_codec_def *codec,
         TT_TRY(check_unbiased(r, codec, m));
     TT_TRY(check_converges(r, codec, m));
     TT_TRY(tt__codec_damage(r, codec));
+    TT_TRY(tt__trial_merge(r, codec));
     TT_TRY(check_not_finite(r, codec, m, (double)NAN));
     return check_not_finite(r, codec, m, (double)INFINITY);
 }

@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 
 #include "ops/arith.h"
+#include "ops/codec/merge.h"
 #include "ops/codec/packet.h"
 #include "ops/gradops.h"
 
@@ -93,6 +94,22 @@ tt_status tt_codec_decode(tt_builder *b, tt_coding *c, const tt_val *joined,
         return decode_packet(b, c, joined, sum_out);
     TT_TRY(c->def->decode(b, c, joined, sum_out));
     return b->status;
+}
+
+bool tt_codec_merges(const tt_codec_def *def, const void *params,
+                     const tt_type *x, int64_t peers, int64_t ranks)
+{
+    const int64_t value_bytes = tt_packet_value_bytes(x->dtype);
+    const int64_t n = tt_shape_count(&x->shape);
+    if (def->list == NULL)
+        return false;
+    const tt_codec_list list = def->list(params, n, value_bytes);
+    return tt_merged_pays(&(tt_merged_case){.n = n,
+                                            .k = list.entries,
+                                            .value_bytes = value_bytes,
+                                            .gathered_each = list.each,
+                                            .replicas = peers,
+                                            .ranks = ranks});
 }
 
 // ---- size ----------------------------------------------------------------

@@ -59,6 +59,7 @@ typedef struct tt_coding {
     tt_val common_seed; // i64, the same one in all replicas
     tt_val step;        // i64
     int64_t peers;      // replicas
+    bool is_merged; // codes are lists that topk_sum reads (ops/codec/merge.h)
 
     // Set by encode, anew in each round.
     tt_codec_join join;
@@ -84,6 +85,13 @@ typedef tt_status tt_codec_decode_fn(tt_builder *b, tt_coding *c,
 typedef tt_status tt_codec_states_fn(const void *params, const tt_type *x,
                                      tt_codec_state *states, int *n_out);
 
+// How many entries a replica sends of n numbers, and bytes of one that is gathered.
+typedef struct tt_codec_list {
+    int64_t entries, each;
+} tt_codec_list;
+typedef tt_codec_list tt_codec_list_fn(const void *params, int64_t n,
+                                       int64_t value_bytes);
+
 struct tt_codec_def {
     const char *name, *doc;
     const tt_opt *options; // NULL: none
@@ -98,6 +106,7 @@ struct tt_codec_def {
     tt_codec_encode_fn *encode;
     tt_codec_decode_fn *decode;
     tt_codec_states_fn *states; // NULL: none
+    tt_codec_list_fn *list; // of codes that can be merged; NULL: they cannot
 };
 
 const tt_codec_def *const *tt_codec_all(int *n);
@@ -109,6 +118,11 @@ tt_status tt_codec_states(const tt_codec_def *def, const void *params,
 tt_status tt_codec_encode(tt_builder *b, tt_coding *c, const tt_val *joined);
 tt_status tt_codec_decode(tt_builder *b, tt_coding *c, const tt_val *joined,
                           tt_val *sum_out);
+
+// Whether merging the codes of such a tensor on the way sends fewer bytes than gathering
+// them, if so many ranks carry the replicas.
+bool tt_codec_merges(const tt_codec_def *def, const void *params,
+                     const tt_type *x, int64_t peers, int64_t ranks);
 
 // The most bytes that a replica hands over for a tensor of this type, over all rounds.
 // Of codes in packets fewer may be used (ops/codec/packet.h).

@@ -57,6 +57,13 @@ static tt_status decode(tt_builder *b, tt_coding *c, const tt_val *joined,
     return b->status;
 }
 
+// After the warm-up.
+static tt_codec_list list(const void *params, int64_t n, int64_t value_bytes)
+{
+    const tt_sparse_params *p = params;
+    return (tt_codec_list){tt_sparse_count(p->ratio, n), value_bytes + 4};
+}
+
 const tt_codec_def tt_codec_dgc = {
     .name = "dgc",
     .doc = "The largest entries of what momentum has gathered.",
@@ -67,4 +74,5 @@ const tt_codec_def tt_codec_dgc = {
     .encode = encode,
     .decode = decode,
     .states = states,
+    .list = list,
 };

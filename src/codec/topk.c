@@ -4,6 +4,12 @@
 #include "ops/codec/sparse.h"
 #include "ops/ops.h"
 
+static tt_codec_list list(const void *params, int64_t n, int64_t value_bytes)
+{
+    const tt_sparse_params *p = params;
+    return (tt_codec_list){tt_sparse_count(p->ratio, n), value_bytes + 4};
+}
+
 const tt_codec_def tt_codec_topk = {
     .name = "topk",
     .doc = "The entries of largest absolute value.",
@@ -13,4 +19,5 @@ const tt_codec_def tt_codec_topk = {
     .needs_feedback = true,
     .encode_op = &tt_op_topk_encode,
     .sum_op = &tt_op_topk_sum,
+    .list = list,
 };

@@ -54,6 +54,10 @@ static const tt_opt timing[] = {
      "of layers: sums of gradients may end in the next step, before the "
      "forward pass of their chunk; 1: before the step ends",
      TT_OPT_I64, AT(chunks), NULL, 1, 4096},
+    {"sparse", "auto",
+     "lists of entries are gathered, or added up on the way (a sparse "
+     "all-reduce); auto: as sends fewer bytes",
+     TT_OPT_CHOICE, AT(sparse), "auto|gather|merge"},
     {0},
 };
 

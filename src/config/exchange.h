@@ -1,8 +1,8 @@
 // exchange - how ranks exchange what they computed: exchange.*
 //
 // Most of these settings decide what is computed: another policy is another run, so a
-// run goes on under the same ones only. Three decide only when something is sent, and may
-// change: exchange.bucket, exchange.order and exchange.chunks.
+// run goes on under the same ones only. Four decide only when and how something is sent,
+// and may change: exchange.bucket, exchange.order, exchange.chunks and exchange.sparse.
 //
 // A policy is a def (policy/policy.h). It may have settings of its own, which exist only
 // if it is the one that is used.
@@ -40,6 +40,7 @@ typedef struct tt_exchange {
     int64_t bucket;     // bytes; 0: as measured
     int order;          // tt_flight_order
     int64_t chunks;     // more than 1: sums may end in the next step
+    int sparse;         // tt_sparse_way (pass/coded.h)
     // Of the policy's own table: the struct that its def says.
     _Alignas(16) char policy_params[TT_POLICY_PARAMS];
     tt_exchange_outer outer;

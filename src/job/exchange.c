@@ -25,7 +25,9 @@ void tt__job_codes_add(const tt_job *job, tt_chain *chain)
     const tt_exchange *e = &job->exchange;
     const tt_exchange_params params = {.codec = tt_exchange_codec(e),
                                        .codec_params = e->codec_params,
-                                       .feedback = tt_exchange_has_feedback(e)};
+                                       .feedback = tt_exchange_has_feedback(e),
+                                       .sparse = e->sparse,
+                                       .ranks = job->grid.size[TT_AXIS_DATA]};
     tt_chain_add(chain, &tt_pass_exchange, &params);
 }
 

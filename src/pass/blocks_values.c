@@ -219,10 +219,8 @@ tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
     if (node->op == &tt_op_keep_first)
         return keep_first(w, node, x);
     if (node->op == &tt_op_all_gather)
-        w->r.kept[out] = is_one ? x
-                         : p->packets
-                             ? tt_all_gather_packets(&w->r.b, x, w->axis)
-                             : tt_all_gather(&w->r.b, x, w->axis);
+        w->r.kept[out] =
+            is_one ? x : tt_all_gather_packets(&w->r.b, x, w->axis, p);
     else if (node->op == &tt_op_all_to_all)
         w->r.kept[out] = is_one ? x : tt_all_to_all(&w->r.b, x, w->axis, p->to);
     else if (node->op == &tt_op_take)

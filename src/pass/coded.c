@@ -3,6 +3,7 @@
 #include "pass/coded.h"
 
 #include "base/rng.h"
+#include "ops/codec/packet.h"
 #include "ops/comm/comm.h"
 #include "ops/comm/replicas.h"
 #include "ops/infer_common.h"
@@ -181,9 +182,25 @@ static void add_seeds(const tt__coded_by *by, tt__coded *p, const char *name)
     p->c.step = tt_scalar(b, "step", TT_I64);
 }
 
+static bool is_merged(const tt__coded_by *by, const tt_type *x)
+{
+    if (by->ranks < 2 || by->codec->list == NULL)
+        return false;
+    return by->sparse == TT_SPARSE_AUTO
+               ? tt_codec_merges(by->codec, by->params, x, by->replicas,
+                                 by->ranks)
+               : by->sparse == TT_SPARSE_MERGE;
+}
+
 static tt_status join_one(const tt__coded_by *by, const tt_coding *c,
                           tt_val code, tt_val *joined_out)
 {
+    const tt_type *x = tt_type_of(by->b, c->x);
+    tt_comm_params how = {.packets = true};
+    if (c->is_merged) {
+        how.merge = tt_shape_count(&x->shape);
+        how.value_bytes = tt_packet_value_bytes(x->dtype);
+    }
     if (c->join == TT_CODEC_ADDED) {
         // own is another word for a term; of a value that is read elsewhere too
         const tt_val term = tt_own(by->b, code, 0);
@@ -193,7 +210,7 @@ static tt_status join_one(const tt__coded_by *by, const tt_coding *c,
         *joined_out = tt_all_reduce_each(by->b, term, by->axis);
     } else {
         *joined_out =
-            tt_all_gather_packets(by->b, stack_codes(by, code), by->axis);
+            tt_all_gather_packets(by->b, stack_codes(by, code), by->axis, &how);
     }
     return by->b->status;
 }
@@ -240,7 +257,9 @@ tt_status tt__coded_prepare(const tt__coded_by *by, tt__coded *p, tt_val x,
     tt_scope_pop(by->b, scope);
     add_seeds(by, p, name);
     p->c.x = take_own(by, p->x, 0);
-    return by->b->status;
+    TT_TRY(by->b->status);
+    p->c.is_merged = is_merged(by, tt_type_of(by->b, p->c.x));
+    return TT_OK;
 }
 
 tt_status tt__coded_begin(const tt__coded_by *by, tt__coded *p, tt_val x,

@@ -20,6 +20,13 @@
 
 #include "codec/codec.h"
 
+// How lists of entries are joined. It does not change the sum.
+typedef enum tt_sparse_way {
+    TT_SPARSE_AUTO, // as sends fewer bytes
+    TT_SPARSE_GATHER,
+    TT_SPARSE_MERGE, // on the way (ops/codec/merge.h)
+} tt_sparse_way;
+
 // What all coded values of a pass share.
 typedef struct tt__coded_by {
     tt_builder *b; // its graph has the mesh
@@ -29,6 +36,8 @@ typedef struct tt__coded_by {
     int axis;           // of the replicas
     int64_t replicas;   // along it
     bool is_alone;      // codes are decoded one by one, never added up
+    int sparse;         // tt_sparse_way
+    int64_t ranks;      // that carry the replicas
 } tt__coded_by;
 
 typedef struct tt__coded {

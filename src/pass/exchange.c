@@ -242,7 +242,9 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
     w.by = (tt__coded_by){.b = &w.r.b,
                           .codec = w.params->codec,
                           .params = w.params->codec_params,
-                          .feedback = w.params->feedback};
+                          .feedback = w.params->feedback,
+                          .sparse = w.params->sparse,
+                          .ranks = w.params->ranks};
     if (status == TT_OK)
         status = rewrite(&w);
     return tt__rewrite_end(&w.r, status, out);

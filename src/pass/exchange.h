@@ -10,6 +10,8 @@ typedef struct tt_exchange_params {
     const void *codec_params;
     bool feedback;    // keep residuals
     const char *axis; // of the replicas; NULL: "data"
+    int sparse;       // tt_sparse_way
+    int64_t ranks;    // that carry the replicas
 } tt_exchange_params;
 
 #endif

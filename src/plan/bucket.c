@@ -37,7 +37,7 @@ typedef struct kind { // members of a bucket are alike
     int32_t bucket;
     int reduce;
     tt_dtype dtype;
-    bool in_place;
+    bool in_place, is_merged;
 } kind;
 
 // Reduced or gathered in the update, but finished before: a gradient, or a code of one.
@@ -65,13 +65,15 @@ static kind kind_of(const tt__lower *l, const tt__trip *trip)
                   .reduce = p->reduce,
                   .dtype = step->in[0].operand.dtype,
                   .in_place = step->in[0].buffer == step->out[0].buffer,
+                  .is_merged = p->merge > 0,
                   .bucket = -1};
 }
 
 static bool same_kind(const kind *a, const kind *b)
 {
     return a->op == b->op && a->axis == b->axis && a->reduce == b->reduce &&
-           a->dtype == b->dtype && a->in_place == b->in_place;
+           a->dtype == b->dtype && a->in_place == b->in_place &&
+           a->is_merged == b->is_merged;
 }
 
 static int by_finish(const void *pa, const void *pb)

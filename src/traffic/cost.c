@@ -138,16 +138,40 @@ tt_coll_cost tt_traffic_call_cost(const tt_coll_call *call,
     return cost;
 }
 
+static void add_cost(const costing *c, tt_coll_call call, tt_coll_cost *sum)
+{
+    tt_coll_cost cost;
+    call_cost(&c->rules, &call, &cost);
+    sum->messages += cost.messages;
+    sum->bytes += cost.bytes;
+}
+
+// What lengths and bodies send at most.
+static void packets_cost(const costing *c, const tt_traffic_packets *p,
+                         tt_coll_cost *lengths, tt_coll_cost *bodies)
+{
+    const int64_t others = p->x.size - 1;
+    *lengths = *bodies = (tt_coll_cost){0};
+    if (!p->is_merged) {
+        add_cost(c, tt_traffic_packets_lengths(p, &c->rules, &c->group),
+                 lengths);
+        add_cost(c, tt_traffic_packets_bodies(p, &c->rules, &c->group), bodies);
+        return;
+    }
+    add_cost(c, tt_traffic_merge_lengths(p, &c->rules, &c->group), lengths);
+    add_cost(c, tt_traffic_merge_forms(p, &c->rules, &c->group), lengths);
+    add_cost(c, tt_traffic_merge_bodies(p, &c->rules, &c->group), bodies);
+    bodies->messages += others;
+    bodies->bytes += p->bytes / p->x.size + others * TT_TRAFFIC_CHECK;
+}
+
 // Each member has its part of what the flight sends at most; the first has the lengths.
 static void cost_packets(const costing *c, const tt_flight *flight,
                          const tt_traffic_packets *p, tt_coll_cost *cost_out)
 {
     const int32_t *member = &c->plan->member[flight->first];
     tt_coll_cost lengths, bodies;
-    tt_coll_call call = tt_traffic_packets_lengths(p, &c->rules, &c->group);
-    call_cost(&c->rules, &call, &lengths);
-    call = tt_traffic_packets_bodies(p, &c->rules, &c->group);
-    call_cost(&c->rules, &call, &bodies);
+    packets_cost(c, p, &lengths, &bodies);
     int64_t left = bodies.bytes;
     for (int32_t i = flight->n - 1; i >= 0; i--) {
         const int64_t own = tt_traffic_site_of(c->plan, member[i]).out_bytes;

@@ -12,6 +12,13 @@
 //
 //   cost    a round more, of a few bytes; a copy of the codes on each side
 //   sent    at most what tt_traffic_costs says, which takes bodies as full
+//
+// Lists that are merged on the way (ops/codec/merge.h) take four:
+//
+//   lengths   entries of each packet in each rank's part     an all-to-all
+//   pieces    these entries                                  a message to each other rank
+//   forms     of each sum: how many entries, or all numbers  an all-gather
+//   bodies    the sums                                       an all-gather
 
 #ifndef TT_TRAFFIC_PACKETS_H
 #define TT_TRAFFIC_PACKETS_H
@@ -23,7 +30,12 @@ typedef struct tt_traffic_packets {
     int32_t n;         // members
     int64_t each;      // packets of a member on each rank
     int64_t bytes;     // of all packets of all members, if all are full
+    bool is_merged;
+    int64_t sums; // merged: bytes of a rank's sums at most
+    int64_t part; // merged: numbers of the largest part
 } tt_traffic_packets;
+
+enum { TT_TRAFFIC_CHECK = 8 }; // bytes after pieces and after sums
 
 // False: it is not such a flight, or it has one rank.
 bool tt_traffic_packets_of(const tt_plan *plan, const tt_flight *flight,
@@ -37,5 +49,17 @@ tt_coll_call tt_traffic_packets_lengths(const tt_traffic_packets *p,
 tt_coll_call tt_traffic_packets_bodies(const tt_traffic_packets *p,
                                        const tt_traffic_rules *rules,
                                        const tt_traffic_group *group);
+
+// The calls of merged lists; bodies have the group's bounds. Pieces are at most `bytes` to
+// all ranks together, and a check to each.
+tt_coll_call tt_traffic_merge_lengths(const tt_traffic_packets *p,
+                                      const tt_traffic_rules *rules,
+                                      const tt_traffic_group *group);
+tt_coll_call tt_traffic_merge_forms(const tt_traffic_packets *p,
+                                    const tt_traffic_rules *rules,
+                                    const tt_traffic_group *group);
+tt_coll_call tt_traffic_merge_bodies(const tt_traffic_packets *p,
+                                     const tt_traffic_rules *rules,
+                                     const tt_traffic_group *group);
 
 #endif

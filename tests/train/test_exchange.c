@@ -98,6 +98,58 @@ TEST_SLOW(replicas_are_carried_in_parts_of_zero_and_in_micro_batches, 120)
     }
 }
 
+// Lists that are added up on the way, also on ranks that are no power of two, of parts of
+// other axes, and where sums turn dense.
+TEST_SLOW(merged_lists_have_the_sum_of_gathered_ones, 120)
+{
+    static const struct {
+        const char *setting[SETTINGS];
+        int32_t ranks;
+    } table[] = {
+        {{"exchange.codec=topk", "exchange.codec.ratio=0.02",
+          "exchange.replicas=3"},
+         3},
+        {{"exchange.codec=topk", "exchange.codec.ratio=0.4",
+          "exchange.replicas=6"},
+         3},
+        {{"exchange.codec=threshold", "exchange.replicas=4"}, 4},
+        {{"exchange.codec=threshold", "exchange.codec.relative=0.5",
+          "exchange.codec.ratio=0.7", "exchange.replicas=4", "zero=1"},
+         2},
+        {{"exchange.codec=dgc", "exchange.codec.ratio=0.1",
+          "exchange.replicas=2"},
+         2},
+        {{"exchange.codec=topk", "exchange.codec.ratio=0.3",
+          "exchange.replicas=2", "mesh.tensor=3", "mesh.data=2"},
+         6},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        static const char *const ways[] = {"exchange.sparse=gather",
+                                           "exchange.sparse=merge",
+                                           "exchange.sparse=auto"};
+        crew_run *run[3];
+        for (int w = 0; w < 3; w++) {
+            const char *more[SETTINGS + 4];
+            int n = 0;
+            for (; table[i].setting[n] != NULL; n++)
+                more[n] = table[i].setting[n];
+            more[n++] = "batch=12";
+            more[n++] = "optim=sgd";
+            more[n++] = ways[w];
+            more[n] = NULL;
+            run[w] = crew_train(family_named("gpt"), more, table[i].ranks, 3);
+        }
+        for (int w = 1; w < 3; w++) {
+            const char *worst = "";
+            const double rel = crew_difference(run[w], run[0], &worst);
+            CHECK_MSG(rel == 0, "%s, %s on %d ranks: %s differs by %g",
+                      table[i].setting[0], ways[w], table[i].ranks, worst, rel);
+        }
+        for (int w = 0; w < 3; w++)
+            crew_free(run[w]);
+    }
+}
+
 // ---- when ----------------------------------------------------------------
 
 static bool is_encode(const tt_step *step)

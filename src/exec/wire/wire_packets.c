@@ -36,6 +36,10 @@ void tt__wire_packets_bind(const tt__carrier *c, tt__wire_job *job,
                            int64_t *bounds)
 {
     tt__wire_packets *p = &job->packets;
+    if (p->what.is_merged) {
+        tt__wire_merge_bind(c, job, bounds);
+        return;
+    }
     const tt_traffic_group *ranks = &job->leg[0].group;
     const int64_t size = p->what.x.size;
     const tt_traffic_group lengths = {ranks->member, ranks->member_host,
@@ -51,7 +55,8 @@ void tt__wire_packets_bind(const tt__carrier *c, tt__wire_job *job,
         lengths_bytes(p) + round_up(p->what.bytes, LINE) + algorithm_bytes(p);
 }
 
-static int64_t capacity(const tt__wire_packets *p, const tt__wire_leg *leg)
+int64_t tt__wire_packets_capacity(const tt__wire_packets *p,
+                                  const tt__wire_leg *leg)
 {
     return leg->x.out_bytes / (p->what.each * p->what.x.size);
 }
@@ -69,20 +74,15 @@ static int64_t first_of(const tt__wire_packets *p, int32_t i, int32_t m)
     return (i * (int64_t)p->what.n + m) * p->what.each;
 }
 
-// Operands where they are, or in the stage of a device.
-typedef struct ends {
-    const char *in;
-    char *out;
-} ends;
-
-static ends ends_of(const tt__wire_job *job, int32_t m, char *stage)
+tt__wire_ends tt__wire_packets_ends(const tt__wire_job *job, int32_t m,
+                                    char *stage)
 {
     const tt__wire_leg *leg = &job->leg[m];
     if (stage == NULL)
-        return (ends){leg->in, leg->out};
+        return (tt__wire_ends){leg->in, leg->out};
     for (int32_t i = 0; i < m; i++)
         stage += tt__wire_packets_room(&job->leg[i].x);
-    return (ends){stage, stage + round_up(leg->x.in_bytes, LINE)};
+    return (tt__wire_ends){stage, stage + round_up(leg->x.in_bytes, LINE)};
 }
 
 int64_t tt__wire_packets_room(const tt_traffic_site *x)
@@ -100,13 +100,14 @@ static tt_status find_bounds(const tt__wire_job *job, const int32_t *length)
         for (int32_t m = 0; m < p->what.n; m++)
             for (int64_t k = 0; k < p->what.each; k++) {
                 const int32_t n = length[first_of(p, i, m) + k];
-                if (n < TT_PACKET_HEADER || n > capacity(p, &job->leg[m]))
+                if (n < TT_PACKET_HEADER ||
+                    n > tt__wire_packets_capacity(p, &job->leg[m]))
                     return tt_fail(
                         TT_ERR_PEER,
                         "%s: rank %d says that a code has %d bytes, and "
                         "there can be %lld",
                         job->leg[m].where, tt_coll_rank(&p->bodies.group, i), n,
-                        (long long)capacity(p, &job->leg[m]));
+                        (long long)tt__wire_packets_capacity(p, &job->leg[m]));
                 p->bound[i + 1] += n;
             }
     }
@@ -121,7 +122,8 @@ static void pack(const tt__wire_job *job, char *stage, const int32_t *length,
         for (int64_t k = 0; k < p->what.each; k++) {
             const int32_t n = length[first_of(p, p->bodies.group.me, m) + k];
             memcpy(to,
-                   ends_of(job, m, stage).in + k * capacity(p, &job->leg[m]),
+                   tt__wire_packets_ends(job, m, stage).in +
+                       k * tt__wire_packets_capacity(p, &job->leg[m]),
                    (size_t)n);
             to += n;
         }
@@ -135,8 +137,9 @@ static void unpack(const tt__wire_job *job, char *stage, const int32_t *length,
         for (int32_t m = 0; m < p->what.n; m++)
             for (int64_t k = 0; k < p->what.each; k++) {
                 const int32_t n = length[first_of(p, i, m) + k];
-                memcpy(ends_of(job, m, stage).out +
-                           (i * p->what.each + k) * capacity(p, &job->leg[m]),
+                memcpy(tt__wire_packets_ends(job, m, stage).out +
+                           (i * p->what.each + k) *
+                               tt__wire_packets_capacity(p, &job->leg[m]),
                        from, (size_t)n);
                 from += n;
             }
@@ -146,6 +149,8 @@ tt_status tt__wire_packets_run(tt__carrier *c, const tt__wire_job *job,
                                char *stage)
 {
     const tt__wire_packets *p = &job->packets;
+    if (p->what.is_merged)
+        return tt__wire_merge_run(c, job, stage);
     tt_coll_call lengths = p->lengths, bodies = p->bodies;
     int32_t *length = (int32_t *)(void *)c->scratch;
     char *body = c->scratch + lengths_bytes(p);
@@ -153,9 +158,9 @@ tt_status tt__wire_packets_run(tt__carrier *c, const tt__wire_job *job,
     const int32_t me = bodies.group.me;
     for (int32_t m = 0; m < p->what.n; m++)
         for (int64_t k = 0; k < p->what.each; k++) {
-            const int64_t most = capacity(p, &job->leg[m]);
+            const int64_t most = tt__wire_packets_capacity(p, &job->leg[m]);
             length[first_of(p, me, m) + k] =
-                used(ends_of(job, m, stage).in + k * most, most);
+                used(tt__wire_packets_ends(job, m, stage).in + k * most, most);
         }
     lengths.in = length + first_of(p, me, 0);
     lengths.out = length;

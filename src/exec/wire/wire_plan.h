@@ -5,7 +5,7 @@
 #define TT_EXEC_WIRE_WIRE_PLAN_H
 
 #include "exec/wire/wire_carrier.h"
-#include "traffic/packets.h"
+#include "exec/wire/wire_packets.h"
 
 typedef struct tt__wire_way tt__wire_way;
 
@@ -29,7 +29,7 @@ typedef enum tt__wire_phase {
 
 // One collective of a bound plan: all that can be known before it runs. What a leg
 // refers to lies in the bound plan, except scratch memory, which may grow.
-typedef struct tt__wire_leg {
+struct tt__wire_leg {
     tt_traffic_site x;
     const tt__wire_way *way;
     const char *in; // in the backend's memory
@@ -52,7 +52,7 @@ typedef struct tt__wire_leg {
     // memory; NULL: by links.
     tt__wire_phase phase;
     char *room;
-} tt__wire_leg;
+};
 
 // The executor's side of a way (traffic/site.h). The table is in wire_ops.
 struct tt__wire_way {
@@ -97,19 +97,10 @@ tt_move tt__region_move(const tt_region *part, tt_region_end to,
 
 typedef struct tt__wire_plan tt__wire_plan;
 
-// A flight of packets (wire_packets.c): its two calls, without data.
-typedef struct tt__wire_packets {
-    tt_traffic_packets what; // n = 0: it is none
-    tt_coll_call lengths, bodies;
-    const tt_coll_def *lengths_def, *bodies_def;
-    int64_t *bound; // of the bodies, anew in each run
-    int64_t scratch_bytes;
-} tt__wire_packets;
-
 // What is to be done: a flight, or a call of the host's own. A bound plan has one for
 // each flight, so that posting one allocates nothing. The three times are for traces:
 // when it was posted, when the thread took it, when it was over.
-typedef struct tt__wire_job {
+struct tt__wire_job {
     const tt__wire_plan *plan; // NULL: a call
     int32_t flight, micro;
     tt__wire_leg *leg;
@@ -126,7 +117,7 @@ typedef struct tt__wire_job {
     double ready, begun, ended;
     double since;              // on a device: when it last went on
     struct tt__wire_job *next; // in the queue, or of those that are open
-} tt__wire_job;
+};
 
 struct tt__wire_plan {
     const tt_plan *plan;
@@ -150,14 +141,6 @@ static inline tt__wire_job *tt__wire_plan_job(const tt__wire_plan *plan,
 tt_status tt__wire_plan_make(tt__carrier *c, const tt_plan *plan,
                              const tt_args *args, tt__wire_plan **out);
 void tt__wire_plan_free(tt__wire_plan *plan); // NULL is fine
-
-// packets: `bounds` is room for twice as many as a leg's. Operands lie where the legs say,
-// or in `stage`, each with tt__wire_packets_room bytes.
-void tt__wire_packets_bind(const tt__carrier *c, tt__wire_job *job,
-                           int64_t *bounds);
-int64_t tt__wire_packets_room(const tt_traffic_site *x);
-tt_status tt__wire_packets_run(tt__carrier *c, const tt__wire_job *job,
-                               char *stage);
 
 // ---- devices ---------------------------------------------------------------
 

@@ -117,6 +117,7 @@ static inline uint32_t tt_packet_random(uint64_t key, uint32_t i)
 typedef struct tt_packet_form tt_packet_form;
 struct tt_packet_form {
     tt_packet_kind kind;
+    tt_packet_kind (*kind_of)(const void *params); // NULL: always `kind`
     bool is_random; // there must be a seed and a step
     // The most bytes that the body needs for n numbers of this type.
     int64_t (*body)(const tt_packet_form *form, const void *params, int64_t n,
@@ -133,6 +134,12 @@ static inline int64_t tt_packet_body(const tt_packet_form *form,
                                      tt_dtype dtype)
 {
     return form->body(form, params, n, dtype);
+}
+
+static inline tt_packet_kind tt_packet_kind_of(const tt_packet_form *form,
+                                               const void *params)
+{
+    return form->kind_of == NULL ? form->kind : form->kind_of(params);
 }
 
 // The infer functions of X_encode and X_sum.

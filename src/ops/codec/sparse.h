@@ -14,6 +14,8 @@
 //   body   count (u32), the threshold (float), places [count] (31 bits, ascending; the
 //          top bit says minus)
 //
+// With `values` its packets are of the first kind.
+//
 // Entries are compared by absolute value; NaN is above all, and of equal entries the
 // first ones are taken.
 
@@ -29,6 +31,7 @@ typedef struct tt_sparse_params {
 
     // threshold
     double tau, relative;
+    bool has_values; // packets are of topk's kind: each entry with its value
 
     // dgc
     double momentum, clip, start;

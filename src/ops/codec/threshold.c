@@ -18,17 +18,29 @@
 static int64_t body(const tt_packet_form *form, const void *params, int64_t n,
                     tt_dtype dtype)
 {
-    (void)form, (void)dtype;
+    (void)form;
     const tt_sparse_params *p = params;
-    return tt_threshold_body(tt_sparse_count(p->ratio, n));
+    const int64_t k = tt_sparse_count(p->ratio, n);
+    return p->has_values ? tt_sparse_body(k, tt_packet_value_bytes(dtype))
+                         : tt_threshold_body(k);
+}
+
+static tt_packet_kind kind_of(const void *params)
+{
+    const tt_sparse_params *p = params;
+    return p->has_values ? TT_PACKET_SPARSE : TT_PACKET_THRESHOLD;
 }
 
 const tt_packet_form tt_form_threshold = {
     .kind = TT_PACKET_THRESHOLD,
+    .kind_of = kind_of,
     .body = body,
 };
 
+// The first row is not the user's: whoever uses the codec knows it.
 const tt_opt tt_threshold_options[] = {
+    {"values", "false", "packets have values, as those of topk_encode",
+     TT_OPT_BOOL, .offset = offsetof(tt_sparse_params, has_values)},
     {"tau", "0", "the threshold; 0: relative to the entries' size", TT_OPT_F64,
      .offset = offsetof(tt_sparse_params, tau), .min = 0, .max = 1e30},
     {"relative", "2", "the threshold over the entries' root mean square",
@@ -46,6 +58,7 @@ static const tt_sample samples[] = {
     {"relative=1", {"f a:50 b:31", "m a:50 b:31"}, 3100},
     {"ratio=1 relative=0.5", {"f a:50 b:131"}, 13100},
     {"", {"=0 a:70"}, 140},
+    {"values=true ratio=0.4 relative=1", {"f a:50 b:31", "m a:50 b:31"}, 3100},
     {0},
 };
 
@@ -70,7 +83,7 @@ const tt_op_def tt_op_threshold_encode = {
 const tt_op_def tt_op_threshold_sum = {
     .name = "threshold_sum",
     .doc = "The sum of thresholds at their places.",
-    .options = tt_threshold_options,
+    .options = &tt_threshold_options[1],
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .family = &tt_form_threshold,

@@ -112,6 +112,10 @@ static const tt_opt options_gather[] = {
     {TT__COMM_FACTOR("factor", factor, "the factor that is split")},
     {"packets", "false", "blocks are codes, of which what is used is sent",
      TT_OPT_BOOL, offsetof(tt_comm_params, packets)},
+    {"merge", "0", "numbers of lists that are merged on the way", TT_OPT_I64,
+     offsetof(tt_comm_params, merge), .min = 0, .max = 1e10},
+    {"value_bytes", "0", "bytes of a value in these lists", TT_OPT_I64,
+     offsetof(tt_comm_params, value_bytes), .min = 0, .max = 8},
     {0},
 };
 

@@ -91,7 +91,8 @@ tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_all_reduce, &p, x, tt_place_replicate());
 }
 
-static tt_val all_gather(tt_builder *b, tt_val x, int axis, bool packets)
+tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis,
+                             const tt_comm_params *like)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
@@ -99,19 +100,16 @@ static tt_val all_gather(tt_builder *b, tt_val x, int axis, bool packets)
     if (place.kind != TT_SPLIT || place.window.out != 0)
         return refuse(b, &tt_op_all_gather, "the input is not split");
     const tt_comm_params p = {.axis = axis,
-                              .packets = packets,
+                              .packets = like->packets,
+                              .merge = like->merge,
+                              .value_bytes = like->value_bytes,
                               .factor = factor_name(b, x, place.factor)};
     return emit(b, &tt_op_all_gather, &p, x, tt_place_replicate());
 }
 
 tt_val tt_all_gather(tt_builder *b, tt_val x, int axis)
 {
-    return all_gather(b, x, axis, false);
-}
-
-tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis)
-{
-    return all_gather(b, x, axis, true);
+    return tt_all_gather_packets(b, x, axis, &(tt_comm_params){0});
 }
 
 static tt_val scatter_as(tt_builder *b, tt_val x, int axis, tt_place to)

@@ -33,6 +33,9 @@ typedef struct tt_comm_params {
     // all_gather: blocks are packets (ops/codec/packet.h), of which the bytes that are
     // used are sent.
     bool packets;
+    // Of packets: how many numbers their lists are of, which are merged on the way
+    // (ops/codec/merge.h), and bytes of a value; 0: they are not merged.
+    int64_t merge, value_bytes;
     int64_t by; // shift: rank r's block goes to rank r + by
     // shift: '1' for each coordinate that gets something, '0' for one that gets zeros; "" or
     // NULL: all do. So a graph of neighbours can be said, distance by distance.
@@ -54,7 +57,9 @@ tt_val tt_all_reduce_each(tt_builder *b, tt_val x, int axis); // rounds_each
 // From the coordinates that hold x, whole or terms of it, to all of the axis.
 tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis);
 tt_val tt_all_gather(tt_builder *b, tt_val x, int axis);
-tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis);
+// Of `like` packets, merge and value_bytes are taken.
+tt_val tt_all_gather_packets(tt_builder *b, tt_val x, int axis,
+                             const tt_comm_params *like);
 tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor);
 tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);

@@ -128,7 +128,12 @@ static tt_status run_threshold(void *state, const tt_site *site,
         const float rest = p.value[i] - (is_minus ? -tau : tau);
         if (p.left != NULL)
             p.left[p.place[i]] = isfinite(rest) ? rest : 0;
-        p.place[i] |= is_minus ? minus : 0;
+        p.value[i] = is_minus ? -tau : tau;
+        p.place[i] |= is_minus && !params->has_values ? minus : 0;
+    }
+    if (params->has_values) {
+        write_entries(site, args, &p, count);
+        return TT_OK;
     }
     unsigned char *body = (unsigned char *)args->out[0] + TT_PACKET_HEADER;
     memcpy(body, &count, sizeof count);

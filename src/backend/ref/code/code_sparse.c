@@ -108,6 +108,14 @@ static int64_t encode_threshold(const tt__ref_job *job, unsigned char *body)
         tau = isfinite(x) ? tau : NAN;
         place[i] |= x < 0 ? minus : 0;
     }
+    if (p->has_values) {
+        for (uint32_t i = 0; i < count; i++)
+            e[place[i] & ~minus] =
+                (double)((place[i] & minus) != 0 ? -tau : tau);
+        for (uint32_t i = 0; i < count; i++)
+            place[i] &= ~minus;
+        return write_entries(job->is_wide, e, place, count, body);
+    }
     memcpy(body, &count, sizeof count);
     memcpy(body + 4, &tau, sizeof tau);
     memcpy(body + TT_SPARSE_HEAD, place, (size_t)(4 * (int64_t)count));
@@ -117,9 +125,12 @@ static int64_t encode_threshold(const tt__ref_job *job, unsigned char *body)
 static bool decode_threshold(const tt__ref_job *job, const unsigned char *body,
                              int64_t bytes, double *d)
 {
+    const tt_sparse_params *p = job->params;
     uint32_t count;
     float tau;
     int64_t before = -1;
+    if (p->has_values)
+        return decode_topk(job, body, bytes, d);
     if (bytes < TT_SPARSE_HEAD)
         return false;
     memcpy(&count, body, sizeof count);

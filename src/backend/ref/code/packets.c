@@ -76,7 +76,7 @@ static void describe(const tt__ref_code *code, const tt_site *site, int64_t n,
 {
     const tt_packet_form *form = site->op->family;
     *out = (tt_packet){
-        .kind = form->kind,
+        .kind = tt_packet_kind_of(form, site->params),
         .options = code->digest == NULL ? 0 : code->digest(site->params),
         .n = n,
         .capacity = capacity};
