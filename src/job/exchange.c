@@ -91,12 +91,6 @@ static tt_status check_codec(const tt_job *job)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=dgc keeps what it does not send: leave "
                        "exchange.feedback out");
-    if (job->grid.size[TT_AXIS_PIPE] > 1)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=%s with mesh.pipe=%lld: stages do not "
-                       "send codes; mesh.pipe=1 would do, or "
-                       "exchange.codec=none",
-                       codec->name, (long long)job->grid.size[TT_AXIS_PIPE]);
     if (job->options.precision == TT_PRECISION_FP16)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=%s with precision=fp16: codes and "

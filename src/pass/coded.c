@@ -14,23 +14,34 @@
 
 // ---- placements ----------------------------------------------------------
 
-// Nodes from `first` on run on what each rank has: a result is own along an axis where
-// something that the node reads is.
+// A result is own along an axis where something that the node reads is. Where that lies
+// at some stages only, so does the result.
+static tt_place place_of(const tt_graph *g, const tt_node *node, int axis)
+{
+    tt_place place = tt_place_replicate();
+    for (int i = 0; i < node->n_in; i++) {
+        if (!tt_is(node->in[i]) ||
+            (i < 32 && (node->op->shape_only >> i & 1) != 0))
+            continue;
+        const tt_place *in = &g->value[node->in[i].id].type.place[axis];
+        if (in->kind != TT_REPLICATE)
+            return tt_place_own();
+        if (in->at != 0)
+            place.at = place.at == 0 ? in->at : place.at & in->at;
+    }
+    return place;
+}
+
+// Nodes from `first` on run on what each rank has.
 void tt__coded_place(const tt__coded_by *by, int32_t first)
 {
     tt_graph *g = by->b->graph;
     for (int32_t n = first; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];
         for (int a = 0; a < g->mesh.n_axes; a++) {
-            bool is_own = false;
-            for (int i = 0; i < node->n_in; i++)
-                is_own |=
-                    tt_is(node->in[i]) &&
-                    (i >= 32 || !(node->op->shape_only >> i & 1)) &&
-                    g->value[node->in[i].id].type.place[a].kind != TT_REPLICATE;
+            const tt_place place = place_of(g, node, a);
             for (int i = 0; i < node->n_out; i++)
-                tt_place_set(by->b, node->out[i], a,
-                             is_own ? tt_place_own() : tt_place_replicate());
+                tt_place_set(by->b, node->out[i], a, place);
         }
     }
 }
@@ -107,6 +118,8 @@ static tt_val add_state(const tt__coded_by *by, const tt_type *type,
     if (status != TT_OK)
         return tt_builder_fail(by->b, status);
     for (int a = 0; a < mesh->n_axes; a++) {
+        if (type->place[a].kind == TT_REPLICATE)
+            place[a].at = type->place[a].at;
         if (type->place[a].kind != TT_SPLIT || place[a].kind == TT_SPLIT)
             continue;
         place[a] = type->place[a];

@@ -127,9 +127,22 @@ static tt_status aim(work *w, const gradient *g)
     return TT_OK;
 }
 
+// What the update does to a gradient before it is summed over replicas (a sum over the
+// stages that have the weight): it is done now.
+static tt_status copy_path(work *w, int32_t v)
+{
+    if (tt_is(w->r.kept[v]))
+        return TT_OK;
+    const tt_node *node = producer(w->r.old, v);
+    TT_TRY(copy_path(w, node->in[0].id));
+    return tt__copy_node(&w->r.b, w->r.old, node, &w->r.kept[node->in[0].id], 1,
+                         w->r.kept);
+}
+
 static tt_status begin(work *w, gradient *g)
 {
     const int n_axes = w->r.b.graph->mesh.n_axes;
+    TT_TRY(copy_path(w, g->old));
     TT_TRY(aim(w, g));
     tt_val x = w->r.kept[g->old];
     for (int a = 0; a < n_axes && tt_is(x); a++)
@@ -187,6 +200,8 @@ static tt_status do_node(void *pass, int32_t n)
     const tt_node *node = &w->r.old->node[n];
     if (node->phase == TT_UPDATE && !w->is_sent)
         TT_TRY(send_all(w));
+    if (tt_is(w->r.kept[node->out[0].id]))
+        return TT_OK; // copy_path did it
     tt__rewrite_inputs(&w->r, node->in, node->n_in);
     const bool is_coded = is_exchange(w, node);
     if (!is_coded && !is_done(w, node))

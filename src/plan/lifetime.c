@@ -76,21 +76,35 @@ static bool crosses(const tt_plan *plan, const tt_buffer *b)
            segment_of(plan, b->first) != segment_of(plan, b->last);
 }
 
+// Rows of other stages run meanwhile, so nothing shares its memory.
+static void leave_slot(tt_plan *plan, int32_t buffer)
+{
+    if (buffer < 0 || plan->buffer[buffer].class_ != TT_SLOT)
+        return;
+    plan->buffer[buffer].class_ = TT_SCRATCH;
+    touch(plan, buffer, 0);
+    touch(plan, buffer, plan->n_steps);
+}
+
 // A collective of the update begins with the last micro-batch of its stage, in whichever
-// slot that is, and the update reads the result: there is one, in no slot. Rows of other
-// stages run meanwhile, so nothing shares its memory.
+// slot that is, and the update reads the result: there is one, in no slot. So it is with
+// what steps of the update leave that run in backward (early.c).
 static void leave_slots(tt_plan *plan)
 {
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
-        for (int32_t i = 0; i < flight->n && flight->is_last_only; i++) {
-            const tt_ref *out = plan->step[plan->member[flight->first + i]].out;
-            if (out->buffer < 0 || plan->buffer[out->buffer].class_ != TT_SLOT)
-                continue;
-            plan->buffer[out->buffer].class_ = TT_SCRATCH;
-            touch(plan, out->buffer, 0);
-            touch(plan, out->buffer, plan->n_steps);
-        }
+        for (int32_t i = 0; i < flight->n && flight->is_last_only; i++)
+            leave_slot(plan,
+                       plan->step[plan->member[flight->first + i]].out->buffer);
+    }
+    for (int32_t i = 0; i < plan->n_segments; i++) {
+        const tt_segment *x = &plan->segment[i];
+        for (int32_t s = x->first; s < x->first + x->n; s++)
+            for (int32_t o = 0;
+                 o < plan->step[s].n_out && x->phase != TT_UPDATE &&
+                 plan->step[s].phase == TT_UPDATE;
+                 o++)
+                leave_slot(plan, plan->step[s].out[o].buffer);
     }
 }
 

@@ -61,7 +61,8 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
 }
 
 // One rank carries as many replicas as all ranks together do. It holds tensors whole, so
-// it cannot make the codes of ranks that hold parts of them. An agreement about weights
+// it cannot make the codes of ranks that hold parts of them; stages hold tensors whole, too.
+// An agreement about weights
 // does not depend on parts.
 static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                                 tt_settings *out)
@@ -79,7 +80,7 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
     if (!is_coded && !tt_exchange_differs(&many->exchange))
         return TT_OK;
     for (int a = 0; a < TT_N_AXES && is_coded; a++)
-        if (a != TT_AXIS_DATA && many->grid.size[a] > 1)
+        if (a != TT_AXIS_DATA && a != TT_AXIS_PIPE && many->grid.size[a] > 1)
             return tt_fail(TT_ERR_ARG,
                            "exchange.codec=%s with mesh.%s=%lld: each rank "
                            "encodes its part of a tensor, which one rank does "

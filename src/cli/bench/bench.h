@@ -39,4 +39,9 @@ tt_status tt_bench_copy_rate(tt_backend *backend, double *rate_out);
 tt_status tt_bench_run(tt_job *job, int64_t n, double *seconds,
                        tt_step_result *last_out);
 
+// n numbers of a gradient after some steps of training: of the settings' model on its data
+// if a file was given, else of a small GPT. `table` has the command's own settings.
+tt_status tt_bench_gradient(tt_cli *cli, const tt_opt *table, int64_t steps,
+                            float *x, int64_t n);
+
 #endif

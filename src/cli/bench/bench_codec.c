@@ -1,9 +1,8 @@
 // bench_codec - how fast each codec encodes and decodes on one core or a GPU, in how many bytes,
 // and how far off what is decoded is.
 //
-// The numbers are gradients of a small GPT after a few steps (what a step of plain SGD
-// took from the weights), repeated to fill the tensor: codecs that pick large entries, or
-// make zeros short, depend on how gradients are spread. Each codec runs in turns with a
+// The numbers are gradients (bench_gradient.c), repeated to fill the tensor: codecs that pick
+// large entries, or make zeros short, depend on how gradients are spread. Each codec runs in turns with a
 // copy of the same tensor. With a residual where the codec needs one, or where it is asked
 // for; the error is that of the first step, before the residual makes it good.
 
@@ -21,10 +20,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RUNS = 64, STEPS = 3 };
+enum { MOST_RUNS = 64 };
 
 typedef struct options {
-    int64_t side, runs;
+    int64_t side, runs, steps;
     const char *only, *device;
     bool residual;
 } options;
@@ -34,6 +33,8 @@ static const tt_opt table[] = {
      offsetof(options, side), NULL, 64, 1 << 15},
     {"runs", "7", "runs of each, in turns with a copy", TT_OPT_I64,
      offsetof(options, runs), NULL, 1, MOST_RUNS},
+    {"steps", "3", "steps of training before the gradient is taken", TT_OPT_I64,
+     offsetof(options, steps), NULL, 0, 1000000},
     {"only", "", "codecs whose name contains this", TT_OPT_STR,
      offsetof(options, only)},
     {"residual", "false",
@@ -43,66 +44,6 @@ static const tt_opt table[] = {
      offsetof(options, device)},
     {0},
 };
-
-// ---- gradients -----------------------------------------------------------
-
-static tt_status read_weights(const tt_job *job, float *out, int64_t n)
-{
-    int64_t done = 0;
-    for (int32_t v = 0; v < job->graph->n_values; v++) {
-        const tt_value *value = &job->graph->value[v];
-        const int64_t count = tt_shape_count(&value->type.shape);
-        if (value->role != TT_ROLE_PARAM || value->type.dtype != TT_F32 ||
-            value->type.shape.ndim < 2 || done + count > n)
-            continue;
-        TT_TRY(tt_exec_read(job->exec, (tt_val){v}, out + done));
-        done += count;
-    }
-    for (int64_t i = done; i < n && done > 0; i++)
-        out[i] = out[i - done];
-    return done > 0 ? TT_OK
-                    : tt_fail(TT_ERR_STATE,
-                              "a tensor of %lld numbers is too "
-                              "small for a gradient",
-                              (long long)n);
-}
-
-static tt_status train(tt_job *job, float *x, float *room, int64_t n)
-{
-    tt_step_result last;
-    TT_TRY(tt_job_start(job, NULL));
-    TT_TRY(tt_bench_run(job, STEPS, NULL, &last));
-    TT_TRY(read_weights(job, room, n));
-    TT_TRY(tt_bench_run(job, 1, NULL, &last));
-    TT_TRY(read_weights(job, x, n));
-    for (int64_t i = 0; i < n; i++)
-        x[i] = room[i] - x[i];
-    return TT_OK;
-}
-
-static tt_status make_gradient(tt_cli *cli, float *x, int64_t n)
-{
-    static const char *const text[] = {
-        "model=gpt",       "model.layers=2", "model.width=64", "model.heads=4",
-        "model.vocab=256", "batch=4",        "seq=32",         "optim=sgd",
-        "optim.lr=1",      "optim.clip=0",   "device=cpu",
-    };
-    tt_settings settings = {0};
-    tt_job *job = NULL;
-    float *room = tt_alloc(n * (int64_t)sizeof *room);
-    tt_status status = room == NULL
-                           ? tt_fail(TT_ERR_NOMEM, "no memory for a benchmark")
-                           : TT_OK;
-    for (size_t i = 0; i < sizeof text / sizeof text[0] && status == TT_OK; i++)
-        status = tt_settings_assign(&settings, text[i], "bench", cli->arena);
-    if (status == TT_OK)
-        status = tt_job_configure(&settings, NULL, &job);
-    if (status == TT_OK)
-        status = train(job, x, room, n);
-    tt_job_close(job);
-    tt_free(room);
-    return status;
-}
 
 // ---- one codec -----------------------------------------------------------
 
@@ -362,11 +303,12 @@ static void print(const result *r, int64_t n, tt_json *json)
     tt_json_close(json, '}');
 }
 
-static void print_head(int64_t side, const bench *m)
+static void print_head(const char *file, const bench *m)
 {
-    printf("gradients of a small GPT, %lld x %lld fp32, %s; GB/s of "
+    printf("gradients of %s after %lld steps, %lld x %lld fp32, %s; GB/s of "
            "fp32\n%-10s %8s %8s %8s %9s %9s\n",
-           (long long)side, (long long)side,
+           file != NULL ? file : "a small GPT", (long long)m->o->steps,
+           (long long)m->o->side, (long long)m->o->side,
            m->is_device ? m->o->device : "one core", "codec", "encode",
            "decode", "of copy", "smaller", "error");
 }
@@ -389,7 +331,7 @@ static tt_status bench_all(tt_cli *cli, const options *o, const float *x,
         if (status != TT_OK)
             return tt_fail_context(status, "codec %s", all[i]->name);
         if (!found && json == NULL)
-            print_head(o->side, &m);
+            print_head(cli->file, &m);
         found = true;
         print(&r, m.n, json);
     }
@@ -406,13 +348,18 @@ tt_status tt_bench_codec(tt_cli *cli)
     tt_str text = {0};
     tt_json json = {.out = &text};
     const bool is_json = tt_cli_has(cli, "--json");
-    TT_TRY(tt_cli_options(cli, table, &o));
+    if (cli->file == NULL) {
+        TT_TRY(tt_cli_options(cli, table, &o));
+    } else {
+        TT_TRY(tt_opt_defaults(table, &o, cli->arena));
+        TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
+    }
     const int64_t n = o.side * o.side;
     float *x = tt_alloc_aligned(n * (int64_t)sizeof *x, 64);
     float *room = tt_alloc_aligned(n * (int64_t)sizeof *room, 64);
     tt_status status = x == NULL || room == NULL
                            ? tt_fail(TT_ERR_NOMEM, "no memory for a benchmark")
-                           : make_gradient(cli, x, n);
+                           : tt_bench_gradient(cli, table, o.steps, x, n);
     tt_json_open(&json, NULL, '[');
     if (status == TT_OK)
         status = bench_all(cli, &o, x, room, is_json ? &json : NULL);

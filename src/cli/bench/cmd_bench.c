@@ -68,7 +68,9 @@ const tt_command_def tt_command_bench = {
         "allreduce: sums over ranks on this machine (ranks= bytes= "
         "algorithm=).\n"
         "codec: each codec on one core, in turns with a copy (side= runs= "
-        "only= device=);\n"
+        "only= device=),\n"
+        "      on gradients of FILE.yaml's model after some steps (steps=), or "
+        "of a small GPT;\n"
         "      of copy: a copy's time over that of encoding and decoding.",
     .flags = flags,
     .max_words = 1,
