@@ -142,6 +142,13 @@ static tt_status check_kind(const tt_job *job, const tt_pipe *p)
                        "each of its two copies of the model sums its own "
                        "gradients, and with exact=true sums have the order of "
                        "one rank; 1f1b and zb-h1 have one copy");
+    if (tt_exchange_is_coded(&job->exchange) &&
+        (p->n_copies > 1 || p->rule != TT_PIPE_FLUSH))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s encodes each gradient once in a "
+                       "step, before one update of one copy of the weights; "
+                       "1f1b and zb-h1 have that",
+                       tt_exchange_codec(&job->exchange)->name);
     if (p->n_copies > 1 && p->n_chunks > p->n_ranks)
         return tt_fail(TT_ERR_ARG,
                        "it has two copies of the model in %d chunks on %d "
