@@ -1,7 +1,7 @@
 // vector - arithmetic on dense vectors of the host, as 32 or 64 bits: what servers and
 // workers do with gradients and weights outside of plans.
 //
-// One thread, elements in their order, sums in 64 bits: the same bits on every rank.
+// One thread, elements in one order, sums in 64 bits: the same bits on every rank.
 
 #ifndef TT_EXCHANGE_VECTOR_H
 #define TT_EXCHANGE_VECTOR_H

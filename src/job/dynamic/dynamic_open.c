@@ -362,6 +362,28 @@ static tt_status begin_workers(tt_dynamic *d)
     return TT_OK;
 }
 
+// The workers' executor begins with the model as it is, also with what is not learnt.
+static tt_status copy_states(tt_dynamic *d)
+{
+    const tt_tensors *all = &d->job->tensors;
+    int64_t most = 0;
+    for (int64_t i = 0; i < all->n; i++)
+        most = all->v[i].bytes > most ? all->v[i].bytes : most;
+    void *data = tt_alloc(most + 8);
+    tt_status status =
+        data != NULL ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a tensor");
+    for (int64_t i = 0; i < all->n && status == TT_OK; i++) {
+        const tt_tensor *t = &all->v[i];
+        if (t->bytes == 0)
+            continue;
+        status = tt_exec_read(d->job->exec, t->val, data);
+        if (status == TT_OK)
+            status = tt_tensor_write(d->exec, t, data);
+    }
+    tt_free(data);
+    return status;
+}
+
 static tt_status open(tt_dynamic *d)
 {
     tt_job *job = d->job;
@@ -381,7 +403,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(cut_shards(d));
     TT_TRY(tt__dynamic_steps(d));
     TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
-    TT_TRY(tt_exec_init_state(d->exec, (uint64_t)job->options.seed));
+    TT_TRY(copy_states(d));
     if (tt_job_is_federated(job))
         return tt__federated_open(d);
     TT_TRY(make_rules(d));

@@ -194,6 +194,14 @@ static tt_status gather_middle(tt_dynamic *d, update *u)
     return TT_OK;
 }
 
+// The gradients of an update are not used again: the first becomes the sum.
+static void take_for_sum(tt_dynamic *d, int32_t slot)
+{
+    void *sum = d->slot[slot];
+    d->slot[slot] = d->sum;
+    d->sum = sum;
+}
+
 static tt_status gather(tt_dynamic *d, update *u)
 {
     const size_t bytes = (size_t)tt_vector_bytes(&d->shard);
@@ -208,7 +216,7 @@ static tt_status gather(tt_dynamic *d, update *u)
         u->count = d->slot_head[u->at[best]].v[TT_HEAD_COUNT];
         return TT_OK;
     default:
-        memcpy(d->sum, d->slot[u->at[0]], bytes);
+        take_for_sum(d, u->at[0]);
         for (int32_t i = 1; i < u->n; i++)
             tt_vector_add(&d->shard, 1, d->slot[u->at[i]], d->sum);
         return TT_OK;
@@ -344,12 +352,12 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
     if (takes_part(d, d->job->peers.rank))
         u = list_good(d);
     if (u.n > 0) {
-        TT_TRY(gather(d, &u));
-        TT_TRY(tt__dynamic_clip(d, u.count));
         if (d->before != NULL)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
+        TT_TRY(move_buffers(d, &u)); // before gradients are added up in place
+        TT_TRY(gather(d, &u));
+        TT_TRY(tt__dynamic_clip(d, u.count));
         TT_TRY(tt__dynamic_update(d, u.count, u.rate));
-        TT_TRY(move_buffers(d, &u));
     }
     const double own =
         asks && u.n > 0 ? tt_vector_farthest(&d->shard, d->now, d->before) : 0;

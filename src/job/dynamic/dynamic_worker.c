@@ -14,9 +14,17 @@
 #include <math.h>
 #include <string.h>
 
+// Whether elements are as those of the flat vector: then there is nothing to convert.
+static bool is_alike(const tt_dynamic *d, const tt_tensor *tensor)
+{
+    return tensor->dtype == (d->all.is_wide ? TT_F64 : TT_F32);
+}
+
 tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
                                 const tt_tensor *tensor, void *to)
 {
+    if (is_alike(d, tensor))
+        return tt_exec_read(exec, tensor->val, to);
     TT_TRY(tt_exec_read(exec, tensor->val, d->x));
     tt_tensor_convert(tensor->dtype, d->x, d->all.is_wide ? TT_F64 : TT_F32, to,
                       tensor->count);
@@ -26,6 +34,8 @@ tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
 tt_status tt__dynamic_write_part(const tt_dynamic *d, tt_exec *exec,
                                  const tt_tensor *tensor, const void *from)
 {
+    if (is_alike(d, tensor))
+        return tt_tensor_write(exec, tensor, from);
     tt_tensor_convert(d->all.is_wide ? TT_F64 : TT_F32, from, tensor->dtype,
                       d->x, tensor->count);
     return tt_tensor_write(exec, tensor, d->x);
