@@ -43,6 +43,10 @@ static const tt_opt options[] = {
     {"server", "single",
      "where weights are kept: at rank 0, or in shards beside the workers",
      TT_OPT_CHOICE, AT(server), "single|sharded"},
+    {"servers", "0",
+     "ranks, from the first on, that keep weights and have no workers; 0: "
+     "weights are kept beside workers",
+     TT_OPT_I64, AT(servers), NULL, 0, 1e6},
     {"local_steps", "1",
      "of a worker between two pushes: it pushes the sum of their gradients",
      TT_OPT_I64, AT(local_steps), NULL, 1, 1e6},

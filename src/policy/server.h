@@ -41,6 +41,7 @@ typedef struct tt_ps_params {
     int64_t bad;         // workers that may send anything
     double limit;        // a longer mean gradient is refused; 0: any length
     int server;          // tt_server_place
+    int64_t servers;     // ranks, from the first on, that have no workers
     int64_t local_steps; // of a worker between two pushes
     double local_lr;     // of these; 0: as the server's
     double proximal;     // pull of a worker's weights to those that it got

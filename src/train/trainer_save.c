@@ -214,7 +214,11 @@ static tt_status save(tt_trainer *t, bool is_passing)
     tt_str state = {0};
     tt_checkpoint_text text[4];
     tt_str_clear(&t->workers);
-    TT_TRY(tt_job_workers_save(t->job, &t->workers));
+    const tt_status gathered = tt_job_workers_save(t->job, &t->workers);
+    if (gathered != TT_OK) { // ranks have sent what nobody takes now
+        t->is_torn = true;
+        return gathered;
+    }
     t->state.seconds = tt__trainer_seconds(t);
     t->state.is_passing = is_passing;
     if (t->run != NULL && tt_job_record(t->job) != NULL)

@@ -297,7 +297,7 @@ tt_status tt__trainer_open_lanes(tt_trainer *t)
     tt_job_workers(job, &t->first_lane, &n);
     options.n_micro = job->local_steps * job->options.accumulate;
     options.micro_samples = options.micro_stride = tt_job_worker_samples(job);
-    t->lane = tt_arena_alloc(t->arena, n * (int64_t)sizeof *t->lane);
+    t->lane = tt_arena_alloc(t->arena, (n + 1) * (int64_t)sizeof *t->lane);
     if (t->lane == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the data of workers");
     for (int32_t i = 0; i < n; i++) {

@@ -27,6 +27,7 @@
 #include "exchange/clock.h"
 #include "exchange/drawn.h"
 #include "exchange/vector.h"
+#include "job/dynamic/dynamic_post.h"
 #include "job/workers.h"
 #include "policy/server.h"
 
@@ -61,7 +62,9 @@ typedef struct tt_dynamic {
     tt_job *job;
     tt_arena *arena;
     const tt_ps_params *params;
-    int32_t workers, per_rank, first; // workers of a rank; of this one
+    int32_t workers, per_rank; // of a rank that has workers
+    int32_t first, n_own;      // workers of this one
+    int32_t servers;           // the first ranks, that have no workers
     tt_vector_span all;
     int32_t n_parts;
     tt__dynamic_part *part;
@@ -70,7 +73,7 @@ typedef struct tt_dynamic {
     bool *wanted;   // steps of the update of this rank's shard
     tt_server server;
     tt_drawn drawn;
-    tt__dynamic_worker *own; // per_rank of them
+    tt__dynamic_worker *own; // n_own of them
     // The shard's, of shard.n elements.
     tt_vector_span shard;
     void *now;                // weights
@@ -115,7 +118,7 @@ static inline char *tt__element_at(const tt_dynamic *d, void *vector, int64_t i)
 
 static inline int32_t tt__worker_rank(const tt_dynamic *d, int32_t worker)
 {
-    return worker / d->per_rank;
+    return d->servers + worker / d->per_rank;
 }
 
 // The worker, if it is this rank's; else NULL.
@@ -130,6 +133,14 @@ static inline tt__dynamic_worker *tt__worker_own(const tt_dynamic *d,
 static inline int64_t tt__shard_size(const tt_dynamic *d, int32_t rank)
 {
     return d->bound[rank + 1] - d->bound[rank];
+}
+
+// Whether a rank hears of gradients: with shards all do, be theirs empty.
+static inline bool tt__keeps_weights(const tt_dynamic *d, int32_t rank)
+{
+    if (d->servers > 0)
+        return rank < d->servers;
+    return d->params->server == TT_SERVER_SHARDED || rank == 0;
 }
 
 // In configure: how many workers there are; later, what has no meaning.
@@ -178,18 +189,6 @@ void *tt__dynamic_weights(tt_dynamic *d, int32_t worker);
 tt_status tt__dynamic_read(tt_dynamic *d);
 // The update steps that this rank's shard needs.
 tt_status tt__dynamic_steps(tt_dynamic *d);
-
-// post: bytes from one rank to another, both come to it; of a rank to itself nothing. A
-// rank that waits computes meanwhile, but not by the wall clock.
-typedef struct tt__post {
-    int32_t from, to;
-    void *data; // of `from`, only read
-    void *room; // of `to`
-    int64_t bytes;
-} tt__post;
-tt_status tt__post_all(tt_dynamic *d, const tt__post *post, int n);
-// Sums over all ranks, in place: of numbers that one rank has and the others have not (0).
-tt_status tt__post_sum(const tt_dynamic *d, double *v, int64_t n);
 
 // A dense tensor of an executor as elements of the flat vector, and back.
 tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,

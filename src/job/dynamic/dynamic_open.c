@@ -53,9 +53,38 @@ static tt_status check_places(const tt_job *job)
     return TT_OK;
 }
 
+// Ranks that only keep weights: of a server that workers push to.
+static int32_t servers_of(const tt_job *job)
+{
+    return tt__crowd_is(job) || tt_job_is_federated(job)
+               ? 0
+               : (int32_t)params_of(job)->servers;
+}
+
+static tt_status check_servers(const tt_job *job)
+{
+    const tt_ps_params *p = params_of(job);
+    if (servers_of(job) == 0)
+        return TT_OK;
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA];
+    if (p->servers >= ranks)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.servers=%lld of %lld ranks leaves none for "
+                       "workers; -n %lld would do",
+                       (long long)p->servers, (long long)ranks,
+                       (long long)p->servers + 1);
+    if (p->servers > 1 && p->server != TT_SERVER_SHARDED)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.servers=%lld ranks keep weights in shards; "
+                       "exchange.server=sharded would do",
+                       (long long)p->servers);
+    return TT_OK;
+}
+
 static tt_status check_workers(const tt_job *job)
 {
-    const int64_t n = job->workers, ranks = job->grid.size[TT_AXIS_DATA];
+    const int64_t n = job->workers;
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA] - servers_of(job);
     const int64_t samples = n * job->local_steps * job->options.accumulate;
     if (n % ranks != 0)
         return tt_fail(TT_ERR_ARG,
@@ -154,8 +183,9 @@ tt_status tt__dynamic_count(tt_job *job)
 {
     if (tt_exchange_policy(&job->exchange)->kind != TT_POLICY_DYNAMIC)
         return TT_OK;
-    if (job->exchange.replicas == 0)
-        job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA] - servers_of(job);
+    if (job->exchange.replicas == 0) // of no ranks: check_servers says it
+        job->exchange.replicas = ranks > 0 ? ranks : 1;
     job->workers = (int32_t)job->exchange.replicas;
     job->local_steps = tt__crowd_is(job) ? 1 : params_of(job)->local_steps;
     return TT_OK;
@@ -174,6 +204,7 @@ tt_status tt__dynamic_check(tt_job *job)
         TT_TRY(tt__federated_check(job));
         return set_grid(job);
     }
+    TT_TRY(check_servers(job));
     TT_TRY(check_workers(job));
     if (tt__crowd_is(job)) {
         TT_TRY(tt__crowd_check(job));
@@ -225,10 +256,11 @@ static tt_status list_parts(tt_dynamic *d)
 // Shards are rows of whole tensors, as even as these allow.
 static tt_status cut_shards(tt_dynamic *d)
 {
-    const int32_t ranks = d->job->peers.size;
+    const int32_t all = d->job->peers.size;
+    const int32_t ranks = d->servers > 0 ? d->servers : all;
     const bool is_cut = d->params->server == TT_SERVER_SHARDED;
     int32_t r = 0;
-    d->bound = tt_arena_alloc(d->arena, (ranks + 1) * (int64_t)sizeof(int64_t));
+    d->bound = tt_arena_alloc(d->arena, (all + 1) * (int64_t)sizeof(int64_t));
     if (d->bound == NULL)
         return TT_ERR_NOMEM;
     for (int32_t i = 0; i < d->n_parts; i++) {
@@ -239,7 +271,7 @@ static tt_status cut_shards(tt_dynamic *d)
             d->bound[++r] = p->at;
         p->owner = r;
     }
-    while (r < ranks)
+    while (r < all)
         d->bound[++r] = d->all.n;
     d->shard =
         (tt_vector_span){d->all.is_wide, tt__shard_size(d, d->job->peers.rank)};
@@ -256,10 +288,10 @@ static void *vector_of(const tt_vector_span *s)
 static tt_status make_workers(tt_dynamic *d)
 {
     bool has_all = true;
-    d->own = tt_arena_alloc(d->arena, d->per_rank * (int64_t)sizeof *d->own);
+    d->own = tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *d->own);
     if (d->own == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t i = 0; i < d->per_rank; i++) {
+    for (int32_t i = 0; i < d->n_own; i++) {
         d->own[i].weights = vector_of(&d->all);
         d->own[i].gradient = vector_of(&d->all);
         has_all =
@@ -269,7 +301,7 @@ static tt_status make_workers(tt_dynamic *d)
     d->mean = vector_of(&d->all);
     return has_all && d->local != NULL && d->mean != NULL
                ? TT_OK
-               : tt_fail(TT_ERR_NOMEM, "no memory for %d workers", d->per_rank);
+               : tt_fail(TT_ERR_NOMEM, "no memory for %d workers", d->n_own);
 }
 
 static tt_status make_shard(tt_dynamic *d)
@@ -344,7 +376,7 @@ static tt_status make_rules(tt_dynamic *d)
 // All workers begin with the model as it is.
 static tt_status begin_workers(tt_dynamic *d)
 {
-    for (int32_t i = 0; i < d->n_parts; i++) {
+    for (int32_t i = 0; d->n_own > 0 && i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
         TT_TRY(
             tt__dynamic_read_part(d, d->job->exec, &p->tensor,
@@ -352,7 +384,7 @@ static tt_status begin_workers(tt_dynamic *d)
     }
     for (int32_t i = 0; i < d->workers; i++)
         d->rate[i] = d->job->lr;
-    for (int32_t i = 1; i < d->per_rank; i++)
+    for (int32_t i = 1; i < d->n_own; i++)
         memcpy(d->own[i].weights, d->own[0].weights,
                (size_t)tt_vector_bytes(&d->all));
     for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
@@ -396,8 +428,9 @@ static tt_status open(tt_dynamic *d)
     if (d->params == NULL)
         return TT_ERR_NOMEM;
     d->workers = job->workers;
-    d->per_rank = job->workers / job->peers.size;
-    d->first = job->peers.rank * d->per_rank;
+    d->servers = servers_of(job);
+    d->per_rank = job->workers / (job->peers.size - d->servers);
+    tt_job_workers(job, &d->first, &d->n_own);
     d->all.is_wide = job->options.precision == TT_PRECISION_FP64;
     TT_TRY(list_parts(d));
     TT_TRY(cut_shards(d));
@@ -420,8 +453,11 @@ static tt_status open(tt_dynamic *d)
 
 void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out)
 {
-    *n_out = job->workers / job->peers.size;
-    *first_out = job->peers.rank * *n_out;
+    const int32_t servers = servers_of(job);
+    const int32_t each = job->workers / (job->peers.size - servers);
+    const bool has_any = job->peers.rank >= servers;
+    *n_out = has_any ? each : 0;
+    *first_out = has_any ? (job->peers.rank - servers) * each : 0;
 }
 
 int64_t tt_job_worker_parts(const tt_job *job)
@@ -467,7 +503,7 @@ void tt__dynamic_close(tt_dynamic *d)
 {
     if (d == NULL)
         return;
-    for (int32_t i = 0; d->own != NULL && i < d->per_rank; i++) {
+    for (int32_t i = 0; d->own != NULL && i < d->n_own; i++) {
         tt_free(d->own[i].weights);
         tt_free(d->own[i].gradient);
     }

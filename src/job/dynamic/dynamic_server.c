@@ -13,12 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-// Whether a rank hears of gradients: with shards all do, be theirs empty.
-static bool takes_part(const tt_dynamic *d, int32_t rank)
-{
-    return d->params->server == TT_SERVER_SHARDED || rank == 0;
-}
-
 // ---- which steps ---------------------------------------------------------
 
 static bool is_mine(const tt_dynamic *d, const tt__dynamic_part *p)
@@ -125,7 +119,7 @@ tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot)
     int n = 0;
     for (int32_t r = 0; r < ranks; r++) {
         const int64_t bytes = tt__shard_size(d, r) * tt__element(d);
-        if (!takes_part(d, r))
+        if (!tt__keeps_weights(d, r))
             continue;
         post[n++] = (tt__post){from, r, w != NULL ? &w->head : NULL,
                                &d->slot_head[slot], sizeof(tt__push_head)};
@@ -240,6 +234,41 @@ static tt_status move_buffers(tt_dynamic *d, const update *u)
     return TT_OK;
 }
 
+// The parts that a rank keeps: [first, last).
+static void parts_of(const tt_dynamic *d, int32_t rank, int32_t *first,
+                     int32_t *last)
+{
+    *first = 0;
+    while (*first < d->n_parts && d->part[*first].owner < rank)
+        (*first)++;
+    *last = *first;
+    while (*last < d->n_parts && d->part[*last].owner == rank)
+        (*last)++;
+}
+
+// Each rank that keeps weights tells the others the numbers of its parts.
+static tt_status share(tt_dynamic *d, double *of_part)
+{
+    const int32_t ranks = d->job->peers.size;
+    tt__post *post =
+        tt_alloc(((int64_t)ranks * ranks + 1) * (int64_t)sizeof *post);
+    int n = 0;
+    if (post == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for messages");
+    for (int32_t from = 0; from < ranks; from++)
+        for (int32_t to = 0; to < ranks; to++) {
+            int32_t first = 0, last = 0;
+            parts_of(d, from, &first, &last);
+            if (tt__keeps_weights(d, from) && tt__keeps_weights(d, to))
+                post[n++] =
+                    (tt__post){from, to, of_part + first, of_part + first,
+                               (last - first) * (int64_t)sizeof(double)};
+        }
+    const tt_status status = tt__post_all(d, post, n);
+    tt_free(post);
+    return status;
+}
+
 // The norm of the whole mean gradient; all shards' parts in the order of tensors.
 static tt_status measure(tt_dynamic *d, double count, double *norm_out)
 {
@@ -253,9 +282,8 @@ static tt_status measure(tt_dynamic *d, double count, double *norm_out)
         if (is_mine(d, p) && !p->is_buffer)
             square[i] = tt_vector_squares(&n, in_shard(d, d->sum, p));
     }
-    const tt_status status = d->params->server == TT_SERVER_SHARDED
-                                 ? tt__post_sum(d, square, d->n_parts)
-                                 : TT_OK;
+    const tt_status status =
+        d->params->server == TT_SERVER_SHARDED ? share(d, square) : TT_OK;
     for (int32_t i = 0; i < d->n_parts; i++)
         sum += square[i];
     tt_free(square);
@@ -349,7 +377,7 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
     const bool asks = d->server.rules.clock->asks_change;
     update u = {0};
     *change_out = 0;
-    if (takes_part(d, d->job->peers.rank))
+    if (tt__keeps_weights(d, d->job->peers.rank))
         u = list_good(d);
     if (u.n > 0) {
         if (d->before != NULL)

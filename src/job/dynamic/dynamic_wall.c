@@ -1,7 +1,7 @@
 // dynamic_wall - the wall clock: gradients are taken in the order in which they come, and
 // that order is kept.
 //
-// Rank 0 has the server. Every rank goes round a loop: take what has come, compute a gradient
+// Rank 0 has the server, and workers unless exchange.servers=1. Every rank goes round a loop: take what has come, compute a gradient
 // if a worker has weights, else wait. Rank 0 also looks between the kernels of its own
 // gradients, so nobody waits for them.
 //
@@ -396,7 +396,7 @@ static int32_t whose_turn(const tt_dynamic *d)
 {
     const double *got = d->wall->got;
     int32_t at = -1;
-    for (int32_t i = 0; i < d->per_rank; i++)
+    for (int32_t i = 0; i < d->n_own; i++)
         if (!d->own[i].is_computed &&
             !d->server.worker[d->first + i].is_waiting &&
             (at < 0 || got[i] < got[at]))
@@ -439,8 +439,8 @@ static tt_status work(tt_dynamic *d, tt_comm *comm, bool *did)
 
 static bool computes(const tt_dynamic *d, int32_t rank)
 {
-    for (int32_t i = 0; i < d->per_rank; i++)
-        if (!d->server.worker[rank * d->per_rank + i].is_waiting)
+    for (int32_t i = 0; i < d->workers; i++)
+        if (tt__worker_rank(d, i) == rank && !d->server.worker[i].is_waiting)
             return true;
     return false;
 }
@@ -555,7 +555,7 @@ tt_status tt__wall_open(tt_dynamic *d)
         return TT_ERR_NOMEM;
     d->wall = w;
     w->last = &w->queue;
-    w->got = tt_arena_alloc(d->arena, d->per_rank * (int64_t)sizeof *w->got);
+    w->got = tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *w->got);
     w->n_lines = peers->size == 1 ? 0 : is_server(d) ? peers->size - 1 : 1;
     w->line =
         tt_arena_alloc(d->arena, (w->n_lines + 1) * (int64_t)sizeof *w->line);
@@ -573,7 +573,7 @@ void tt__wall_resume(tt_dynamic *d)
     if (d->wall == NULL)
         return;
     d->wall->elapsed = d->drawn.now;
-    for (int32_t i = 0; i < d->per_rank; i++)
+    for (int32_t i = 0; i < d->n_own; i++)
         d->wall->got[i] = d->drawn.now;
 }
 

@@ -195,7 +195,7 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out)
 {
     *did_out = false;
-    for (int32_t i = 0; i < d->per_rank; i++) {
+    for (int32_t i = 0; i < d->n_own; i++) {
         if (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting)
             continue;
         *did_out = true;

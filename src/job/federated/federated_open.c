@@ -187,7 +187,7 @@ tt_status tt__federated_open(tt_dynamic *d)
     d->federated = f;
     f->d = d;
     f->params = tt__federated_settings(d->job);
-    d->per_rank = 0; // clients belong to no rank
+    d->per_rank = d->n_own = 0; // clients belong to no rank
     TT_TRY(make_rules(f));
     TT_TRY(make_vectors(f));
     return tt__dynamic_read(d);

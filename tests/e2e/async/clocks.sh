@@ -54,6 +54,18 @@ done
 same exchange.clock=softsync exchange.bound=5 exchange.gather=trimmed exchange.pause=0.2
 same exchange.clock=ssp exchange.local_steps=2 exchange.proximal=0.1
 
+# Servers on ranks of their own have the same bits: one with 2 ranks of workers, two with 2.
+for clock in async bsp value; do
+    rm -rf "$folder/one" "$folder/own" "$folder/two"
+    set -- exchange.policy=ps exchange.clock=$clock optim.clip=0.1
+    train one 1 "$@" || die "$*: $(cat "$folder/out")"
+    train own 3 "$@" exchange.servers=1 train.stop=2 || die "$* servers=1: $(cat "$folder/out")"
+    train own 2 "$@" exchange.servers=1 || die "$* servers=1: $(cat "$folder/out")"
+    train two 4 "$@" exchange.servers=2 exchange.server=sharded || die "$* servers=2: $(cat "$folder/out")"
+    [ "$(sums one)" = "$(sums own)" ] || die "$*: a server of its own ends in other bits"
+    [ "$(sums one)" = "$(sums two)" ] || die "$*: servers of their own end in other bits"
+done
+
 # is CLOCK SETTINGS... - the same states as that clock.
 states() {
     cat "$folder/$1"/checkpoints/step-00000004/*.safetensors | cksum
@@ -93,6 +105,7 @@ refused 'cannot be shared by 2 ranks' exchange.replicas=7 batch=14
 refused 'batch=16 would do' exchange.replicas=8 batch=12
 refused 'exchange.codec=none' exchange.codec=topk
 refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
+refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median
 
 "$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps -n 2 >"$folder/out" 2>&1 && die "verify: not refused"
