@@ -12,49 +12,32 @@
 // Of groups the same holds for the replicas of each around their mean, and for the means of
 // the groups, where the policy inside keeps them.
 //
+// Graphs of neighbours have more (law_policy_mix.c).
+//
 // For several numbers of replicas on one rank; that ranks make no difference is shown by
 // tests/train/test_replicas.c and tests/train/replicas/test_groups.c.
 
+#include "check/law_policy.h"
+
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "check/law.h"
-#include "job/job.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 9, MOST_WEIGHTS = 16 };
-
-// One weight of the model, and of all replicas.
-typedef struct weight {
-    const tt_tensor *model, *replica;
-    double *x, *mean; // [replicas][n], [n]
-} weight;
-
-typedef struct subject {
-    tt_law_report *r;
-    const tt_policy_def *policy;
-    const char *sample;
-    const tt_codec_def *codec; // NULL: none
-    int64_t replicas;
-    int64_t group; // replicas in a group; without groups all of them
-    tt_arena *arena;
-    tt_job *job;
-    weight weight[MOST_WEIGHTS];
-    int n;
-} subject;
+enum { STEPS = 9 };
 
 // ---- a job ---------------------------------------------------------------
 
-static tt_status set(subject *s, tt_settings *settings, const char *key,
-                     const char *value)
+static tt_status set(tt__law_policy_subject *s, tt_settings *settings,
+                     const char *key, const char *value)
 {
     return tt_settings_set(settings, key, value, "law", s->arena);
 }
 
 // "every=2 optim=none" as exchange.every and exchange.optim.
-static tt_status set_sample(subject *s, tt_settings *settings)
+static tt_status set_sample(tt__law_policy_subject *s, tt_settings *settings)
 {
     char *text = tt_arena_strdup(s->arena, s->sample), *rest = NULL;
     if (text == NULL)
@@ -71,7 +54,7 @@ static tt_status set_sample(subject *s, tt_settings *settings)
     return TT_OK;
 }
 
-static tt_status open_job(subject *s)
+tt_status tt__law_policy_open(tt__law_policy_subject *s)
 {
     static const char *const usual[][2] = {
         {"model", "mlp"},    {"model.width", "5"},  {"model.classes", "3"},
@@ -97,15 +80,15 @@ static tt_status open_job(subject *s)
     return TT_OK;
 }
 
-static tt_status find_weights(subject *s)
+static tt_status find_weights(tt__law_policy_subject *s)
 {
     const tt_tensors *all = &s->job->tensors;
-    for (int64_t i = 0; i < all->n && s->n < MOST_WEIGHTS; i++) {
+    for (int64_t i = 0; i < all->n && s->n < TT_LAW_WEIGHTS; i++) {
         const char *name =
             tt_arena_printf(s->arena, "%s.replica", all->v[i].name);
-        weight w = {.model = &all->v[i],
-                    .replica =
-                        name == NULL ? NULL : tt_tensors_find(all, name)};
+        tt__law_policy_weight w = {
+            .model = &all->v[i],
+            .replica = name == NULL ? NULL : tt_tensors_find(all, name)};
         if (all->v[i].role != TT_TENSOR_PARAM || w.replica == NULL)
             continue;
         w.x = tt_arena_alloc(s->arena, 8 * w.replica->count);
@@ -117,10 +100,11 @@ static tt_status find_weights(subject *s)
     return s->n > 0 ? TT_OK : tt_fail(TT_ERR_STATE, "no weight has replicas");
 }
 
-static tt_status scatter(subject *s)
+tt_status tt__law_policy_scatter(tt__law_policy_subject *s)
 {
+    TT_TRY(find_weights(s));
     for (int i = 0; i < s->n; i++) {
-        const weight *w = &s->weight[i];
+        const tt__law_policy_weight *w = &s->weight[i];
         const uint64_t key = tt_rng_key(3, w->replica->name, 0);
         for (int64_t k = 0; k < w->replica->count; k++)
             w->x[k] = tt_rng_normal(key, (uint64_t)k);
@@ -139,8 +123,8 @@ typedef struct spread {
 } spread;
 
 // One element: its mean, and what it adds to squares of distances.
-static double look_at(const subject *s, const double *x, int64_t stride,
-                      spread *sum)
+static double look_at(const tt__law_policy_subject *s, const double *x,
+                      int64_t stride, spread *sum)
 {
     double mean = 0;
     for (int64_t r = 0; r < s->replicas; r++)
@@ -157,11 +141,11 @@ static double look_at(const subject *s, const double *x, int64_t stride,
 }
 
 // Reads all weights.
-static tt_status look(subject *s, spread *out)
+static tt_status look(tt__law_policy_subject *s, spread *out)
 {
     spread sum = {0};
     for (int i = 0; i < s->n; i++) {
-        const weight *w = &s->weight[i];
+        const tt__law_policy_weight *w = &s->weight[i];
         const int64_t n = w->model->count;
         TT_TRY(tt_exec_read(s->job->exec, w->replica->val, w->x));
         for (int64_t k = 0; k < n; k++) {
@@ -175,11 +159,11 @@ static tt_status look(subject *s, spread *out)
 }
 
 // The largest difference between the model and the replicas' mean.
-static tt_status apart(subject *s, double *apart_out)
+static tt_status apart(tt__law_policy_subject *s, double *apart_out)
 {
     *apart_out = 0;
     for (int i = 0; i < s->n; i++) {
-        const weight *w = &s->weight[i];
+        const tt__law_policy_weight *w = &s->weight[i];
         TT_TRY(tt_exec_read(s->job->exec, w->model->val, w->x));
         for (int64_t k = 0; k < w->model->count; k++)
             *apart_out = tt_law_worse(*apart_out, fabs(w->x[k] - w->mean[k]));
@@ -194,12 +178,12 @@ typedef struct level {
     int64_t n; // that agree
 } level;
 
-static level inside(const subject *s)
+static level inside(const tt__law_policy_subject *s)
 {
     return (level){s->policy, s->job->exchange.policy_params, s->group};
 }
 
-static level between(const subject *s)
+static level between(const tt__law_policy_subject *s)
 {
     return (level){tt_exchange_outer_policy(&s->job->exchange),
                    s->job->exchange.outer.params, s->replicas / s->group};
@@ -212,7 +196,8 @@ static bool keeps_model(const level *l)
 
 // Whether a variant has run after the last step. Where that depends on the loss, the job
 // knows.
-static bool was_due(const subject *s, const level *l, int variant)
+static bool was_due(const tt__law_policy_subject *s, const level *l,
+                    int variant)
 {
     return tt_policy_is_retimed(l->policy, l->params)
                ? s->job->replicas.agreed != 0
@@ -220,7 +205,8 @@ static bool was_due(const subject *s, const level *l, int variant)
 }
 
 // By what a step may multiply the distance; 1: nobody agrees, or only about a part.
-static double bound_of(const subject *s, const level *l, bool *is_quiet_out)
+static double bound_of(const tt__law_policy_subject *s, const level *l,
+                       bool *is_quiet_out)
 {
     const tt_policy_def *p = l->policy;
     const int n = p == NULL ? 0 : tt_policy_variants(p, l->params, l->n);
@@ -238,8 +224,9 @@ static double bound_of(const subject *s, const level *l, bool *is_quiet_out)
 }
 
 // A level at which nobody agrees leaves all bits, unless another one moves the weights.
-static void check_distance(const subject *s, const char *which, double before,
-                           double after, const level *l, bool is_alone)
+static void check_distance(const tt__law_policy_subject *s, const char *which,
+                           double before, double after, const level *l,
+                           bool is_alone)
 {
     bool is_quiet = false;
     const double bound = bound_of(s, l, &is_quiet);
@@ -253,7 +240,7 @@ static void check_distance(const subject *s, const char *which, double before,
         after, (long long)s->job->step, bound);
 }
 
-static tt_status check_step(subject *s, spread *before)
+static tt_status check_step(tt__law_policy_subject *s, spread *before)
 {
     const level in = inside(s), out = between(s);
     const level *top = out.policy != NULL ? &out : &in;
@@ -286,24 +273,23 @@ static tt_status check_step(subject *s, spread *before)
     return TT_OK;
 }
 
-static tt_status check_job(subject *s)
+static tt_status check_job(tt__law_policy_subject *s)
 {
     spread before;
-    TT_TRY(open_job(s));
-    TT_TRY(find_weights(s));
-    TT_TRY(scatter(s));
+    TT_TRY(tt__law_policy_open(s));
+    TT_TRY(tt__law_policy_scatter(s));
     TT_TRY(look(s, &before));
     for (int i = 0; i < STEPS; i++)
         TT_TRY(check_step(s, &before));
     return TT_OK;
 }
 
-static tt_status check_coded(subject *s)
+static tt_status check_coded(tt__law_policy_subject *s)
 {
     enum { AGREEMENTS = 200 };
     spread before, after;
     tt_step_result result;
-    const tt_status status = open_job(s);
+    const tt_status status = tt__law_policy_open(s);
     if (status == TT_ERR_ARG) {
         tt_law_report_check(
             s->r, strstr(tt_error_message(), "would do") != NULL,
@@ -312,8 +298,7 @@ static tt_status check_coded(subject *s)
         return TT_OK;
     }
     TT_TRY(status);
-    TT_TRY(find_weights(s));
-    TT_TRY(scatter(s));
+    TT_TRY(tt__law_policy_scatter(s));
     TT_TRY(look(s, &before));
     after = before;
     for (int i = 0; i < AGREEMENTS; i++) {
@@ -333,13 +318,13 @@ static tt_status check_coded(subject *s)
 static tt_status check_codec(tt_law_report *r, const tt_policy_def *policy,
                              const tt_codec_def *codec)
 {
-    subject s = {.r = r,
-                 .policy = policy,
-                 .codec = codec,
-                 .sample = policy->samples[0],
-                 .replicas = 4,
-                 .group = 4,
-                 .arena = tt_arena_create()};
+    tt__law_policy_subject s = {.r = r,
+                                .policy = policy,
+                                .codec = codec,
+                                .sample = policy->samples[0],
+                                .replicas = 4,
+                                .group = 4,
+                                .arena = tt_arena_create()};
     tt_status status = s.arena == NULL ? TT_ERR_NOMEM : check_coded(&s);
     tt_job_close(s.job);
     tt_arena_destroy(s.arena);
@@ -364,12 +349,12 @@ static tt_status check_sample(tt_law_report *r, const tt_policy_def *policy,
                               const char *sample, int64_t replicas,
                               int64_t group)
 {
-    subject s = {.r = r,
-                 .policy = policy,
-                 .sample = sample,
-                 .replicas = replicas,
-                 .group = group,
-                 .arena = tt_arena_create()};
+    tt__law_policy_subject s = {.r = r,
+                                .policy = policy,
+                                .sample = sample,
+                                .replicas = replicas,
+                                .group = group,
+                                .arena = tt_arena_create()};
     tt_status status = s.arena == NULL ? TT_ERR_NOMEM : check_job(&s);
     tt_job_close(s.job);
     tt_arena_destroy(s.arena);
@@ -432,6 +417,7 @@ static tt_status run(tt_law_report *r)
         if (all[i]->mix != NULL)
             TT_TRY(check_codecs(r, all[i]));
     }
+    TT_TRY(tt__law_policy_check_mixes(r));
     return check_groups(r);
 }
 

@@ -317,11 +317,14 @@ static void check_both(subject *s)
     s->to.zigzag = false;
 }
 
-// To all, and to every other rank only.
-static void check_shift(subject *s)
+// To all, and to every other rank only, where blocks are of one size.
+static void check_shift(subject *s, const tt_type *type)
 {
+    const int64_t n = type->shape.factor[s->from.factor].size;
     char only[TT_RANK_THREADS_MOST + 1] = {0};
     check_case(s);
+    if (s->from.zigzag || n % s->mesh.axis[s->axis].size != 0)
+        return;
     for (int i = 0; i < s->mesh.axis[s->axis].size; i++)
         only[i] = i % 2 == 0 ? '0' : '1';
     s->only = only;
@@ -347,7 +350,7 @@ static void check_split(subject *s, const tt_type *type, int f, bool zigzag)
         }
     } else if (s->op == &tt_op_shift) {
         for (s->by = -1; s->by <= 2; s->by++)
-            check_shift(s);
+            check_shift(s, type);
     } else {
         for (s->from.rotate = 0; s->from.rotate < size; s->from.rotate++)
             check_case(s);

@@ -115,8 +115,7 @@ static tt_status cut(const group *g, void *const *out)
         tt_local_of(type, g->site->mesh, rank, &local);
         const int64_t n = local.is_absent ? 0 : tt_shape_count(&local.shape);
         const bool is_zero =
-            (g->site->op == &tt_op_keep_first && c != first_holder(g)) ||
-            (g->site->op == &tt_op_shift && !tt_comm_hears(g->site->params, c));
+            g->site->op == &tt_op_keep_first && c != first_holder(g);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = tt_local_to_global(&local, i);
             // What no window reads has no terms: its sum is zero.
@@ -153,6 +152,22 @@ static tt_status move(const group *g, const void *const *in, void *const *out)
     return TT_OK;
 }
 
+// Coordinates to which a shift brings nothing have what they had.
+static void keep_own(const group *g, const void *const *in, void *const *out)
+{
+    const tt_type *type = g->site->in_type;
+    for (int c = 0; c < g->size; c++) {
+        const int rank = rank_of(g, c);
+        tt_local local;
+        if (g->site->op != &tt_op_shift || tt_comm_hears(g->site->params, c))
+            continue;
+        tt_local_of(type, g->site->mesh, rank, &local);
+        memcpy(out[rank], in[rank],
+               (size_t)(tt_shape_count(&local.shape) *
+                        tt_dtype_bytes(type->dtype)));
+    }
+}
+
 // Whether this line of ranks takes part: not where an earlier axis keeps the value
 // elsewhere.
 static bool is_here(const group *g)
@@ -174,7 +189,9 @@ static tt_status run_group(group *g, const void *const *in, void *const *out)
     const int64_t n = tt_shape_count(&g->site->in_type->shape);
     memset(g->is_known, 0, (size_t)n);
     assemble(g, in);
-    return cut(g, out);
+    TT_TRY(cut(g, out));
+    keep_own(g, in, out);
+    return TT_OK;
 }
 
 tt_status tt_comm_simulate(const tt_comm_site *site, const void *const *in,

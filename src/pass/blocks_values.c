@@ -181,7 +181,8 @@ static tt_status reduce(tt__blocks *w, const tt_node *node)
 //
 //   by = 1, 2 blocks each      0 1 | 2 3 | 4 5      block 0: block 1 of the rank before
 //                              5 0 | 1 2 | 3 4      block 1: block 0 of the same rank
-// Where only some blocks get something, only their ranks do.
+// Where only some blocks get something, only their ranks do. Others have some block, and
+// nobody reads it.
 static tt_status shift(tt__blocks *w, const tt_node *node)
 {
     const tt_comm_params *p = node->params;

@@ -2,21 +2,14 @@
 //
 //   x_i = (x_i + sum of x_j over its neighbours j) / (neighbours + 1)
 //
-// Replicas lie on a circle, and each gets the weights of those that are certain numbers
-// before it. So all have as many neighbours, and the mean over all replicas stays what it
-// is. The model is that mean.
-//
-//   graph         numbers                       8 replicas
-//   ring          1, -1                         1 7
-//   torus         1, -1, c, -c                  1 7 3 5        c: nearest to the root
-//   exponential   1, 2, 4, ...                  1 2 4
-//   halton        n times 1/2, 1/4, 3/4, ...    4 2 6 1        log2 n, and until all hear of all
-//   complete      all others: the mean over all
-//   shifts        what exchange.shifts says
+// Graphs are in gossip_graph.c. On a circle all have as many neighbours, so the mean over all
+// replicas stays what it is. Where they have not, an edge between i and j counts for
+// 1 / (1 + the larger number of neighbours) on both sides (Metropolis), and the rest is the
+// replica's own: then the mean stays, too. The model is that mean.
 //
 // With `turns` a replica speaks with one neighbour at a time, another one after each
-// agreement: half of the weights come from it. With exponential that makes all replicas
-// equal after log2 n agreements, if n is a power of two.
+// agreement: half of the weights come from it. With exponential, and with butterfly, that
+// makes all replicas equal after log2 n agreements, if n is a power of two.
 //
 // With a codec neighbours know a public copy of each other's weights, and what a replica
 // has changed since is sent as a code (CHOCO; pass/replicas_mix.c). They go the part `gamma`
@@ -24,28 +17,13 @@
 //
 //   sent   the weights, or a code, once for each neighbour
 
+#include "policy/gossip.h"
+
 #include "base/alloc.h"
 #include "policy/mix.h"
 #include "policy/policy.h"
 
 #include <math.h>
-
-typedef enum tt_gossip_graph {
-    TT_GOSSIP_RING,
-    TT_GOSSIP_TORUS,
-    TT_GOSSIP_EXPONENTIAL,
-    TT_GOSSIP_HALTON,
-    TT_GOSSIP_COMPLETE,
-    TT_GOSSIP_SHIFTS,
-} tt_gossip_graph;
-
-typedef struct tt_gossip_params {
-    int64_t every;
-    int graph; // tt_gossip_graph
-    bool turns;
-    tt_i64s shifts;
-    double gamma;
-} tt_gossip_params;
 
 #define AT(field) offsetof(tt_gossip_params, field)
 
@@ -53,137 +31,31 @@ static const tt_opt options[] = {
     {"every", "1", "steps between two agreements", TT_OPT_I64, AT(every), NULL,
      1, 1e9},
     {"graph", "ring", "who speaks with whom", TT_OPT_CHOICE, AT(graph),
-     "ring|torus|exponential|halton|complete|shifts"},
+     "ring|torus|exponential|halton|butterfly|complete|shifts|edges"},
     {"turns", "false", "one neighbour after another, not all at once",
      TT_OPT_BOOL, AT(turns)},
     {"shifts", "",
      "graph=shifts: numbers of replicas from a neighbour to the one that "
      "hears it",
      TT_OPT_I64S, AT(shifts), NULL, -65536, 65536},
+    {"edges", "",
+     "graph=edges: who speaks with whom, 0-1,1-2 between replicas 0 and 1, 1 "
+     "and 2",
+     TT_OPT_STR, AT(edges)},
     {"gamma", "0.1",
      "with a codec: how far a replica goes to what it knows of its neighbours",
      TT_OPT_F64, AT(gamma), NULL, 0, 1},
     {0},
 };
 
-// ---- neighbours ----------------------------------------------------------
-
-enum { MOST = 16 }; // neighbours
-
-typedef struct circle {
-    int64_t replicas;
-    int64_t *by;
-    int n;
-} circle;
-
-static void add(circle *c, int64_t shift)
+static tt_status check(const void *params, int64_t replicas)
 {
-    shift = (shift % c->replicas + c->replicas) % c->replicas;
-    for (int i = 0; i < c->n; i++)
-        if (c->by[i] == shift)
-            return;
-    if (shift != 0 && c->n < MOST)
-        c->by[c->n++] = shift;
-}
-
-static void add_ring(circle *c, int64_t shift)
-{
-    add(c, shift);
-    add(c, -shift);
-}
-
-static int64_t divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : divisor(b, a % b);
-}
-
-// In so many groups replicas hear of each other; 1: all do.
-static int64_t groups(const circle *c)
-{
-    int64_t common = c->replicas;
-    for (int i = 0; i < c->n; i++)
-        common = divisor(common, c->by[i]);
-    return common;
-}
-
-// The first numbers of the Halton sequence to base 2: log2 of the replicas, and more until
-// all hear of each other.
-static void add_halton(circle *c)
-{
-    for (int64_t i = 1, most = 2;
-         i < c->replicas && (most <= c->replicas || groups(c) > 1);
-         i++, most *= 2) {
-        double part = 0, digit = 0.5;
-        for (int64_t k = i; k > 0; k /= 2, digit /= 2)
-            part += digit * (double)(k % 2);
-        add(c, (int64_t)((double)c->replicas * part));
-    }
-}
-
-static int circle_of(const tt_gossip_params *p, int64_t replicas, int64_t *by)
-{
-    circle c = {replicas, by, 0};
-    switch ((tt_gossip_graph)p->graph) {
-    case TT_GOSSIP_RING:
-        add_ring(&c, 1);
-        break;
-    case TT_GOSSIP_TORUS:
-        add_ring(&c, 1);
-        add_ring(&c, (int64_t)lround(sqrt((double)replicas)));
-        break;
-    case TT_GOSSIP_EXPONENTIAL:
-        for (int64_t shift = 1; shift < replicas; shift *= 2)
-            add(&c, shift);
-        break;
-    case TT_GOSSIP_HALTON:
-        add_halton(&c);
-        break;
-    case TT_GOSSIP_COMPLETE:
-        break;
-    case TT_GOSSIP_SHIFTS:
-        for (int i = 0; i < p->shifts.n; i++)
-            add(&c, p->shifts.v[i]);
-        break;
-    }
-    return c.n;
-}
-
-// One of them at a time, or all.
-static int neighbours(const tt_gossip_params *p, int64_t replicas, int variant,
-                      int64_t *by)
-{
-    const int n = circle_of(p, replicas, by);
-    if (!p->turns || n == 0)
-        return n;
-    by[0] = by[variant];
-    return 1;
+    return tt__gossip_check(params, replicas);
 }
 
 static int variants(const void *params, int64_t replicas)
 {
-    const tt_gossip_params *p = params;
-    int64_t by[MOST];
-    const int n = circle_of(p, replicas, by);
-    return p->turns && n > 0 ? n : 1;
-}
-
-// Whether what one replica knows comes to all others.
-static tt_status check(const void *params, int64_t replicas)
-{
-    const tt_gossip_params *p = params;
-    int64_t by[MOST];
-    const int n = circle_of(p, replicas, by);
-    const int64_t common = groups(&(circle){replicas, by, n});
-    if (p->graph == TT_GOSSIP_COMPLETE || common == 1)
-        return TT_OK;
-    return n == 0
-               ? tt_fail(TT_ERR_ARG, "exchange.graph=shifts has no neighbour: "
-                                     "exchange.shifts=1 would do")
-               : tt_fail(TT_ERR_ARG,
-                         "exchange.graph: %lld replicas would fall into "
-                         "%lld groups that never hear of each other; "
-                         "exchange.graph=ring would do",
-                         (long long)replicas, (long long)common);
+    return tt__gossip_turns(params, replicas);
 }
 
 static bool is_due(const void *params, int64_t replicas, int64_t step,
@@ -196,18 +68,42 @@ static bool is_due(const void *params, int64_t replicas, int64_t step,
 
 // ---- weights -------------------------------------------------------------
 
-// All that it gets counts as much as its own.
+static double heard(const double *w, int64_t n, int64_t r)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += j == r ? 0 : w[r * n + j] != 0;
+    return sum;
+}
+
+// The diagonal holds the numbers of neighbours until all weights are there.
+static void weigh(double *w, int64_t n)
+{
+    for (int64_t r = 0; r < n; r++)
+        w[r * n + r] = heard(w, n, r);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (i != j && w[i * n + j] != 0)
+                w[i * n + j] = 1 / (1 + fmax(w[i * n + i], w[j * n + j]));
+    for (int64_t i = 0; i < n; i++) {
+        const double most = w[i * n + i];
+        double rest = 1;
+        bool is_even = true;
+        for (int64_t j = 0; j < n; j++)
+            if (i != j && w[i * n + j] != 0) {
+                rest -= w[i * n + j];
+                is_even &= w[i * n + j] == 1 / (1 + most);
+            }
+        w[i * n + i] = is_even ? 1 / (1 + most) : rest;
+    }
+}
+
 static bool mix(const void *params, int64_t replicas, int variant, double *w)
 {
-    int64_t by[MOST];
-    const int n = neighbours(params, replicas, variant, by);
-    for (int64_t r = 0; r < replicas && n > 0; r++) {
-        w[r * replicas + r] = 1 / (double)(n + 1);
-        for (int i = 0; i < n; i++)
-            w[r * replicas + (r - by[i] + replicas) % replicas] =
-                1 / (double)(n + 1);
-    }
-    return n > 0;
+    if (!tt__gossip_hears(params, replicas, variant, w))
+        return false;
+    weigh(w, replicas);
+    return true;
 }
 
 static double gamma_of(const void *params)
@@ -240,6 +136,7 @@ static const char *const samples[] = {
     "graph=exponential",
     "graph=exponential turns=true",
     "graph=halton turns=true",
+    "graph=butterfly",
     "graph=complete",
     "graph=shifts shifts=3,1",
     NULL,

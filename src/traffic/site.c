@@ -251,15 +251,16 @@ tt_common tt_traffic_got_from(const tt_traffic_site *x,
                                          : (tt_common){0};
 }
 
-bool tt_traffic_boxes_clear(const tt_traffic_site *x)
+bool tt_traffic_boxes_keep(const tt_traffic_site *x)
 {
-    return x->kind->is_sum || !tt_comm_hears(x->p, x->coord);
+    return !tt_comm_hears(x->p, x->coord);
 }
 
 tt_status tt_traffic_boxes_check(const tt_traffic_site *x,
                                  const tt_traffic_boxes *b)
 {
-    if (!tt_traffic_boxes_clear(x) && b->arriving != tt_part_count(&b->out))
+    if (!x->kind->is_sum && !tt_traffic_boxes_keep(x) &&
+        b->arriving != tt_part_count(&b->out))
         return tt_fail(TT_ERR_ARG,
                        "%s: rank %d needs elements that no rank along %s holds",
                        x->op->name, x->rank, x->mesh->axis[x->axis].name);

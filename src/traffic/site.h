@@ -145,8 +145,8 @@ tt_common tt_traffic_sent_to(const tt_traffic_site *x,
                              const tt_traffic_boxes *b, int32_t coord);
 tt_common tt_traffic_got_from(const tt_traffic_site *x,
                               const tt_traffic_boxes *b, int32_t coord);
-// Whether the result is zeros before anything arrives.
-bool tt_traffic_boxes_clear(const tt_traffic_site *x);
+// Whether nothing arrives here: the result is what the rank has.
+bool tt_traffic_boxes_keep(const tt_traffic_site *x);
 // Fails when this rank needs elements that nobody along the axis holds.
 tt_status tt_traffic_boxes_check(const tt_traffic_site *x,
                                  const tt_traffic_boxes *b);

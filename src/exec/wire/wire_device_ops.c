@@ -244,7 +244,10 @@ tt_status tt__link_boxes(tt__carrier *c, const tt__wire_leg *leg)
     tt_backend *backend = c->links.backend;
     char *arrived = c->links.room;
     TT_TRY(exchange(c, leg));
-    if (tt_traffic_boxes_clear(&leg->x))
+    if (tt_traffic_boxes_keep(&leg->x) && leg->out != leg->in)
+        TT_TRY(backend->def->queue->copy(backend, TT_QUEUE_WIRE, leg->out,
+                                         leg->in, leg->x.out_bytes));
+    if (leg->x.kind->is_sum)
         TT_TRY(backend->def->queue->fill(backend, TT_QUEUE_WIRE, leg->out, 0,
                                          leg->x.out_bytes));
     for (int32_t i = 0; i < leg->x.size; i++)

@@ -190,7 +190,9 @@ static void unpack(const tt__carrier *c, const tt__wire_leg *leg,
     const bool is_sum = x->kind->is_sum;
     const tt_fold fold = {is_sum ? TT_FOLD_SUM : TT_FOLD_COPY, x->fold.type};
     char *arrived = c->scratch;
-    if (tt_traffic_boxes_clear(x))
+    if (tt_traffic_boxes_keep(x) && out != in)
+        memcpy(out, in, (size_t)x->out_bytes);
+    if (is_sum)
         memset(out, 0,
                (size_t)tt_traffic_site_bytes(x, tt_part_count(&b->out)));
     for (int32_t i = 0; i < x->size; i++) {

@@ -171,8 +171,13 @@ tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
     const int parts = place.parts > 0 ? place.parts : 1;
     const int size = b->graph->mesh.axis[axis].size * parts;
     place.rotate = ((place.rotate + by * parts) % size + size) % size;
-    if (only != NULL && (int64_t)strlen(only) != b->graph->mesh.axis[axis].size)
-        return refuse(b, &tt_op_shift, "only does not name all coordinates");
+    const int64_t extent = tt_type_of(b, x)->shape.factor[place.factor].size;
+    if (only != NULL &&
+        ((int64_t)strlen(only) != b->graph->mesh.axis[axis].size ||
+         extent % size != 0))
+        return refuse(b, &tt_op_shift,
+                      "only does not name all coordinates, or their blocks "
+                      "are not of one size");
     const tt_comm_params p = {.axis = axis, .by = by, .only = only};
     return emit(b, &tt_op_shift, &p, x, place);
 }

@@ -4,7 +4,7 @@
 //
 //   all_reduce      Partial   -> Replicate    reduce_scatter  Partial -> Split
 //   all_gather      Split     -> Replicate    all_to_all      Split -> Split
-//   shift           Split     -> Split, rotated by `by` ranks; with `only` some get zeros
+//   shift           Split     -> Split, rotated by `by` ranks; with `only` some keep theirs
 //   halo            Split     -> Split with a window; halo_add is its adjoint
 //   take            Replicate -> Split        keep_first      Replicate -> Partial
 //   move            Replicate@from -> Replicate@to
@@ -37,8 +37,9 @@ typedef struct tt_comm_params {
     // (ops/codec/merge.h), and bytes of a value; 0: they are not merged.
     int64_t merge, value_bytes;
     int64_t by; // shift: rank r's block goes to rank r + by
-    // shift: '1' for each coordinate that gets something, '0' for one that gets zeros; "" or
-    // NULL: all do. So a graph of neighbours can be said, distance by distance.
+    // shift: '1' for each coordinate that gets something, '0' for one that keeps its own
+    // block; "" or NULL: all do. So a graph of neighbours can be said, distance by distance.
+    // Blocks are of one size then.
     const char *only;
     int64_t from_coord, to_coord; // move: coordinates along the axis
     const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take

@@ -77,7 +77,8 @@ static void cost_move(const tt_op_io *io, int axis_size, tt_cost *cost)
 static const tt_opt options_shift[] = {
     {TT__COMM_AXIS},
     {TT__COMM_NUMBER("by", by, "1", "rank r's block goes to rank r + by")},
-    {TT__COMM_FACTOR("only", only, "1 for each rank that gets it; others 0")},
+    {TT__COMM_FACTOR("only", only,
+                     "1 for each rank that gets a block; 0: it keeps its own")},
     {0},
 };
 
@@ -106,6 +107,7 @@ static const tt_opt options_move[] = {
 static const tt_sample samples_shift[] = {
     {"", {"f batch:3 seq:5"}, 0},
     {"axis=1 by=-2", {"f embed:7"}, 0},
+    {"by=2", {"f replica:12 embed:3"}, 0},
     {0},
 };
 
