@@ -14,7 +14,7 @@
 // 1.
 //
 // With `is_poisson` each client is asked by itself with the probability `fraction`, so
-// their number differs: what the arithmetic of privacy holds for.
+// their number differs: what the arithmetic of privacy holds for (exchange/privacy.h).
 
 #ifndef TT_EXCHANGE_ROUNDS_H
 #define TT_EXCHANGE_ROUNDS_H

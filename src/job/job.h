@@ -106,13 +106,12 @@ typedef struct tt_job {
 
     // Of a policy in which workers go at their own pace. The plan is that of one worker's
     // micro-batch on one rank, and `grid` has one rank, whatever the peers are.
-    int32_t workers;     // 0: there are none
-    int64_t local_steps; // of a worker between two pushes
-    int32_t worker;      // whose micro-batch the feed is to fill,
-    int64_t number;      // for which of its gradients
-    // Of a federation: which data are whose; NULL: every client has one batch.
-    const tt_shares *shares;
-    bool meets;                 // all ranks come together after the next step
+    int32_t workers;         // 0: there are none
+    int64_t local_steps;     // of a worker between two pushes
+    int32_t worker;          // whose micro-batch the feed is to fill,
+    int64_t number;          // for which of its gradients
+    const tt_shares *shares; // a federation's; NULL: clients have a batch each
+    bool meets;              // all ranks come together after the next step
     struct tt_dynamic *dynamic; // once a step was made
 } tt_job;
 

@@ -50,6 +50,8 @@ typedef struct tt_worker_row {
 typedef struct tt_rounds {
     int64_t made, lost;           // lost: nobody answered in time
     int64_t asked, late, dropped; // clients
+    // Privacy that was spent; epsilon below 0: there is no noise.
+    double epsilon, delta;
 } tt_rounds;
 
 // What workers did, from the first step on. By the wall clock rank 0 knows.
@@ -71,6 +73,9 @@ typedef struct tt_workers {
     double busy, seconds;
     int64_t n_made;
 } tt_workers;
+
+// The epsilon that a federation has spent so far; not a number without noise.
+double tt_job_epsilon(const tt_job *job);
 
 // In the arena; n = 0: no step was made.
 tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,

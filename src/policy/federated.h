@@ -24,6 +24,8 @@ typedef struct tt_federated_params {
     double alpha;
     int64_t labels;
     double over, deadline, drop; // exchange/rounds.h
+    double clip, noise, delta;   // exchange/privacy.h
+    bool masks;                  // exchange/masks.h
 } tt_federated_params;
 
 #endif

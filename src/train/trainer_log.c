@@ -153,6 +153,7 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .loss_scale = step->loss_scale > 0 ? step->loss_scale : (double)NAN,
         .consensus =
             step->length > 0 ? step->distance / step->length : (double)NAN,
+        .epsilon = tt_job_epsilon(t->job),
         .accuracy =
             is_tokens(t) || s->count <= 0 ? (double)NAN : s->correct / s->count,
         .perplexity = is_tokens(t) ? exp(loss) : (double)NAN,
@@ -223,6 +224,7 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         {"codec/seconds", value_if(has_codec, t->point.coding)},
         {"codec/residual", value_if(has_rest, t->point.residual)},
         {"workers/time", value_if(has_workers, sums.time)},
+        {"privacy/epsilon", p->epsilon},
         {"workers/staleness", value_if(has_workers, staleness)},
         {"workers/updates", value_if(has_workers, (double)sums.updates)},
         {"workers/dropped", value_if(has_workers, (double)sums.dropped)},

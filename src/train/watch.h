@@ -44,6 +44,7 @@ typedef struct tt_run_point { // after a step that is logged
     double
         consensus; // of replicas with weights of their own, likewise: how far they
                    // are from the model, over its length
+    double epsilon;      // of a federation with noise, likewise: spent so far
     double step_seconds; // mean since the last point
     double rate;         // units per second
     bool is_paced;       // times are those of trial.pace

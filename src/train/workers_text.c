@@ -27,6 +27,9 @@ static void add_rounds(const tt_workers *w, tt_str *out)
                 w->n, (long long)r->made, w->now, (long long)r->asked,
                 (long long)r->late, (long long)r->dropped,
                 (long long)w->refused);
+    if (r->epsilon >= 0)
+        tt_str_addf(out, "; privacy spent: epsilon %.4g at delta %g",
+                    r->epsilon, r->delta);
     if (r->lost > 0)
         tt_str_addf(out, "; %lld round%s without an update", (long long)r->lost,
                     r->lost == 1 ? " was" : "s were");
@@ -197,6 +200,10 @@ static void print_rounds(const tt_rounds *r, tt_json *j)
     tt_json_i64(j, "asked", r->asked);
     tt_json_i64(j, "late", r->late);
     tt_json_i64(j, "dropped_out", r->dropped);
+    if (r->epsilon >= 0) {
+        tt_json_f64(j, "epsilon", r->epsilon);
+        tt_json_f64(j, "delta", r->delta);
+    }
     tt_json_close(j, '}');
 }
 

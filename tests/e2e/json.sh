@@ -84,6 +84,8 @@ json 0 check cost only=gelu
 json 2 check nix
 json 0 bench gemm m=8 n=8 k=8
 json 0 bench codec side=64 runs=1
+printf 'model: mlp\nimage: 4\nbatch: 4\ndata: synthetic\noptim: adamw\noptim.beta1: 0.8\n' >b.yaml
+json 0 bench codec b.yaml side=512 runs=1 steps=2 only=topk
 json 0 list policies
 json 0 list codecs
 json 2 bench codec only=nix

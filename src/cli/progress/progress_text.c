@@ -144,6 +144,8 @@ void tt__progress_text_point(const tt_run_point *p, const char *unit,
                 (long long)p->steps);
     tt_add_loss(out, p->loss);
     tt_str_addf(out, "  lr %.1e", p->lr);
+    if (isfinite(p->epsilon) && p->epsilon > 0)
+        tt_str_addf(out, "  epsilon %.3g", p->epsilon);
     if (isfinite(p->norm) && p->norm > 0)
         tt_str_addf(out, p->norm < 1e6 ? "  norm %.2f" : "  norm %.3g",
                     p->norm);

@@ -13,10 +13,12 @@
 //
 //   federated_open     checks, memory           federated_client   a client's round
 //   federated_round    one step                 federated_state    checkpoints, figures
+//   federated_masks    sums of what is hidden
 
 #ifndef TT_JOB_FEDERATED_FEDERATED_H
 #define TT_JOB_FEDERATED_FEDERATED_H
 
+#include "exchange/masks.h"
 #include "exchange/rounds.h"
 #include "job/dynamic/dynamic_math.h"
 #include "policy/federated.h"
@@ -43,6 +45,12 @@ typedef struct tt__federated {
     void *update;  // what a client sends
     void *control; // the server's; NULL: there are none
     void *moved;   // what it changes by after the round: rank 0
+    // With masks: what a client sends, and the sum of it; by how much the largest client's
+    // weight is more than 1; who is there.
+    uint64_t *hidden, *hidden_sum;
+    double heaviest;
+    bool *is_there;
+    tt_masks masks;
     double weight; // of all changes of this round: rank 0
     double now;    // drawn time
     tt_diary diary;
@@ -65,6 +73,13 @@ tt__federated_settings(const tt_job *job)
 // client: its local steps from f->begin on; `update` and `head` are what it sends.
 tt_status tt__federated_client(tt__federated *f, int32_t client,
                                tt__push_head *head);
+double tt__federated_weight(const tt__federated *f, int32_t client);
+// masks: the update of client i of the round, whose weight is so much, as it is sent; what
+// rank 0 does with it; after the round, whether there are enough to take masks out of the
+// sum.
+void tt__federated_hide(tt__federated *f, int32_t i, tt__push_head *head);
+void tt__federated_add_hidden(tt__federated *f, int32_t i);
+tt_status tt__federated_reveal(tt__federated *f, bool *is_enough_out);
 // Where a client's change of its control variate lies.
 void *tt__federated_control(const tt__federated *f);
 

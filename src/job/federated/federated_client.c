@@ -76,6 +76,15 @@ static void judge(const tt__federated *f, tt__push_head *head)
     tt__dynamic_judge(f->d, v);
 }
 
+// A change that is too long is shortened, as a whole.
+static void clip(const tt__federated *f, const tt__push_head *head)
+{
+    const double most = f->params->clip;
+    const double length = sqrt(head->v[TT_HEAD_SQUARES]);
+    if (most > 0 && length > most)
+        tt_vector_scale(&f->d->all, most / length, f->update);
+}
+
 // What its control variate changes by, behind its change of weights.
 static tt_status move_control(tt__federated *f, int32_t client)
 {
@@ -109,6 +118,7 @@ tt_status tt__federated_client(tt__federated *f, int32_t client,
     memcpy(f->update, d->local, bytes);
     tt_vector_add(&d->all, -1, f->begin, f->update);
     judge(f, head);
+    clip(f, head);
     return f->control != NULL && head->v[TT_HEAD_REFUSED] == 0
                ? move_control(f, client)
                : TT_OK;

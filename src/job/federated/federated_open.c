@@ -17,6 +17,32 @@ bool tt_job_is_federated(const tt_job *job)
 
 // ---- checks --------------------------------------------------------------
 
+static tt_status check_noise(const tt_federated_params *p)
+{
+    if (p->noise <= 0)
+        return TT_OK;
+    if (p->clip <= 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.noise is in lengths of exchange.clip, and "
+                       "without one a client's change may be of any length; "
+                       "exchange.clip=1 would do");
+    if (p->weights != TT_WEIGHTS_EQUAL)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.noise hides a client that weighs as much as "
+                       "all others; exchange.weights=equal would do");
+    if (p->over > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.noise: with exchange.over=%g a client may "
+                       "take another's place, and what is told of it is not "
+                       "bounded so; exchange.over=1 would do",
+                       p->over);
+    if (p->control != TT_CONTROL_NONE)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.noise: control variates tell of clients "
+                       "without noise; exchange.control=none would do");
+    return TT_OK;
+}
+
 tt_status tt__federated_check(const tt_job *job)
 {
     const tt_federated_params *p = tt__federated_settings(job);
@@ -41,7 +67,7 @@ tt_status tt__federated_check(const tt_job *job)
                        "%lld both say how long clients work: leave one out",
                        (long long)p->local_epochs,
                        (long long)p->ps.local_steps);
-    return TT_OK;
+    return check_noise(p);
 }
 
 // ---- data ----------------------------------------------------------------
@@ -132,7 +158,8 @@ static tt_status make_rules(tt__federated *f)
                                 .fraction = f->params->fraction,
                                 .over = f->params->over,
                                 .deadline = f->params->deadline,
-                                .drop = f->params->drop};
+                                .drop = f->params->drop,
+                                .is_poisson = f->params->noise > 0};
     TT_TRY(make_clients(f));
     if (tt_pace_is_set(job->distribution.pace)) {
         speed = tt_arena_alloc(d->arena, d->workers * (int64_t)sizeof *speed);
@@ -179,6 +206,23 @@ static tt_status make_vectors(tt__federated *f)
                : tt_fail(TT_ERR_NOMEM, "no memory for a client");
 }
 
+static tt_status make_masks(tt__federated *f)
+{
+    tt_dynamic *d = f->d;
+    const int64_t bytes = f->update_span.n * (int64_t)sizeof(uint64_t);
+    f->heaviest = 1;
+    for (int32_t i = 0; i < d->workers; i++)
+        f->heaviest = fmax(f->heaviest, tt__federated_weight(f, i));
+    if (!f->params->masks)
+        return TT_OK;
+    f->is_there = tt_arena_alloc(d->arena, d->workers);
+    f->hidden = tt_alloc(bytes + 8);
+    f->hidden_sum = tt_alloc(bytes + 8);
+    return f->is_there != NULL && f->hidden != NULL && f->hidden_sum != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for masks");
+}
+
 tt_status tt__federated_open(tt_dynamic *d)
 {
     tt__federated *f = tt_arena_alloc(d->arena, sizeof *f);
@@ -190,6 +234,7 @@ tt_status tt__federated_open(tt_dynamic *d)
     d->per_rank = d->n_own = 0; // clients belong to no rank
     TT_TRY(make_rules(f));
     TT_TRY(make_vectors(f));
+    TT_TRY(make_masks(f));
     return tt__dynamic_read(d);
 }
 
@@ -204,4 +249,6 @@ void tt__federated_close(tt_dynamic *d)
     tt_free(f->update);
     tt_free(f->control);
     tt_free(f->moved);
+    tt_free(f->hidden);
+    tt_free(f->hidden_sum);
 }

@@ -6,6 +6,7 @@
 // The mean of the changes, with its sign turned, is the gradient of the plan's update. A
 // round in which nobody answers changes nothing.
 
+#include "base/rng.h"
 #include "job/federated/federated.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ static bool is_server(const tt__federated *f)
     return tt_peers_is_first(&f->d->job->peers);
 }
 
-static double weight_of(const tt__federated *f, int32_t client)
+double tt__federated_weight(const tt__federated *f, int32_t client)
 {
     return f->params->weights == TT_WEIGHTS_EQUAL ? 1 : (double)f->size[client];
 }
@@ -41,6 +42,12 @@ static tt_status begin(tt__federated *f)
         memset(d->sum, 0, (size_t)tt_vector_bytes(&d->all));
     }
     f->weight = 0;
+    if (f->params->masks) {
+        f->masks = tt_masks_of(f->rules.pace.seed, d->job->step, f->round.n);
+        memset(f->is_there, 0, (size_t)f->round.n);
+        memset(f->hidden_sum, 0,
+               (size_t)f->update_span.n * sizeof *f->hidden_sum);
+    }
     TT_TRY(spread(f, f->begin, &d->all));
     if (f->control == NULL)
         return TT_OK;
@@ -53,7 +60,7 @@ static tt_status begin(tt__federated *f)
 static void take(tt__federated *f, int32_t client)
 {
     tt_dynamic *d = f->d;
-    const double weight = weight_of(f, client);
+    const double weight = tt__federated_weight(f, client);
     const double all =
         f->params->weights == TT_WEIGHTS_EQUAL ? d->workers : (double)f->total;
     tt_vector_add(&d->all, weight, f->update, d->sum);
@@ -63,22 +70,33 @@ static void take(tt__federated *f, int32_t client)
                       f->moved);
 }
 
-// The `k`-th client that answers.
-static tt_status ask(tt__federated *f, int32_t k, int32_t client, double *tally)
+// Client i of those who were asked, the `k`-th that answers.
+static tt_status ask(tt__federated *f, int32_t k, int32_t i)
 {
     tt_dynamic *d = f->d;
+    const int32_t client = f->round.client[i].client;
+    const bool is_hidden = f->params->masks;
     const int32_t ranks = d->job->peers.size;
     const int32_t rank = (f->control != NULL ? client : k) % ranks;
     tt__push_head head = {0};
     if (rank == d->job->peers.rank) {
         TT_TRY(tt__federated_client(f, client, &head));
-        memcpy(tally, head.v, sizeof head);
+        if (is_hidden)
+            tt__federated_hide(f, i, &head);
+        memcpy(&d->tally[(int64_t)i * TT_HEAD_N], head.v, sizeof head);
     }
-    const tt__post post[] = {
-        {rank, 0, &head, &head, sizeof head},
-        {rank, 0, f->update, f->update, tt_vector_bytes(&f->update_span)}};
+    void *sent = is_hidden ? (void *)f->hidden : f->update;
+    const int64_t bytes = is_hidden
+                              ? f->update_span.n * (int64_t)sizeof *f->hidden
+                              : tt_vector_bytes(&f->update_span);
+    const tt__post post[] = {{rank, 0, &head, &head, sizeof head},
+                             {rank, 0, sent, sent, bytes}};
     TT_TRY(tt__post_all(d, post, 2));
-    if (is_server(f) && head.v[TT_HEAD_REFUSED] == 0)
+    if (!is_server(f) || head.v[TT_HEAD_REFUSED] != 0)
+        return TT_OK;
+    if (is_hidden)
+        tt__federated_add_hidden(f, i);
+    else
         take(f, client);
     return TT_OK;
 }
@@ -101,11 +119,38 @@ static tt_status move_buffers(tt__federated *f)
     return TT_OK;
 }
 
+// Noise on the sum, of which a client's part is clip at most; the mean is then that over
+// the clients that a round asks on average, so that it does not tell how many there were.
+static void add_noise(tt__federated *f)
+{
+    tt_dynamic *d = f->d;
+    const double deviation = f->params->noise * f->params->clip;
+    const uint64_t key = tt_rng_key(f->rules.pace.seed, "exchange.noise",
+                                    (uint64_t)d->job->step);
+    for (int64_t i = 0; i < d->all.n; i++) {
+        const double x = deviation * tt_rng_normal(key, (uint64_t)i);
+        if (d->all.is_wide)
+            ((double *)d->sum)[i] += x;
+        else
+            ((float *)d->sum)[i] += (float)x;
+    }
+    f->weight = f->rules.fraction * tt_round_eligible(&f->rules);
+}
+
 static tt_status update(tt__federated *f)
 {
     tt_dynamic *d = f->d;
+    bool is_enough = true;
     d->norm = 0;
-    if (!is_server(f) || f->weight <= 0)
+    if (!is_server(f))
+        return TT_OK;
+    if (f->params->masks)
+        TT_TRY(tt__federated_reveal(f, &is_enough));
+    if (!is_enough)
+        f->weight = 0;
+    if (f->params->noise > 0)
+        add_noise(f);
+    if (f->weight <= 0)
         return TT_OK;
     TT_TRY(move_buffers(f));
     if (f->control != NULL)
@@ -135,10 +180,21 @@ static void note(tt__federated *f, const tt_round_client *r)
     tt_diary_add(&f->diary, r->client, TT_CAUSE_HELD, f->now + r->due, end);
 }
 
+// Whether the weights stayed as they were; all ranks know.
+static bool is_lost(const tt__federated *f)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < f->round.n; i++)
+        n += f->round.client[i].fate == TT_FATE_TAKEN &&
+             f->d->tally[(int64_t)i * TT_HEAD_N + TT_HEAD_REFUSED] == 0;
+    return f->params->noise <= 0 &&
+           n < (f->params->masks ? f->round.n / 2 + 1 : 1);
+}
+
 static void count(tt__federated *f)
 {
     f->did.made++;
-    f->did.lost += f->round.taken == 0;
+    f->did.lost += is_lost(f);
     for (int32_t i = 0; i < f->round.n; i++) {
         const tt_round_client *r = &f->round.client[i];
         const double *v = &f->d->tally[(int64_t)i * TT_HEAD_N];
@@ -215,8 +271,7 @@ tt_status tt__federated_step(tt_dynamic *d, tt_step_result *result_out)
     TT_TRY(begin(f));
     for (int32_t i = 0; i < f->round.n; i++)
         if (f->round.client[i].fate == TT_FATE_TAKEN)
-            TT_TRY(ask(f, k++, f->round.client[i].client,
-                       &d->tally[(int64_t)i * TT_HEAD_N]));
+            TT_TRY(ask(f, k++, i));
     TT_TRY(update(f));
     job->step++;
     return tell(f, result_out);

@@ -5,8 +5,10 @@
 //   clients that have one, in their order
 
 #include "base/alloc.h"
+#include "exchange/privacy.h"
 #include "job/federated/federated.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double magic = 7461737932; // of this layout
@@ -181,6 +183,16 @@ tt_workers_sums tt__federated_sums(const tt_dynamic *d)
     return s;
 }
 
+double tt_job_epsilon(const tt_job *job)
+{
+    const tt__federated *f =
+        job->dynamic != NULL ? job->dynamic->federated : NULL;
+    return f != NULL && f->params->noise > 0
+               ? tt_privacy_epsilon(f->params->fraction, f->params->noise,
+                                    f->did.made, f->params->delta)
+               : (double)NAN;
+}
+
 static void fill_row(const tt__federated *f, int32_t i, tt_worker_row *row)
 {
     const tt__client *c = &f->client[i];
@@ -200,10 +212,15 @@ tt_status tt__federated_did(const tt_dynamic *d, tt_arena *arena,
 {
     const tt__federated *f = d->federated;
     const tt_workers_sums sums = tt__federated_sums(d);
+    const double epsilon = tt_job_epsilon(d->job);
+    tt_rounds *rounds = tt_arena_alloc(arena, sizeof *rounds);
     tt_worker_row *row =
         tt_arena_alloc(arena, d->workers * (int64_t)sizeof *row);
-    if (row == NULL)
+    if (row == NULL || rounds == NULL)
         return TT_ERR_NOMEM;
+    *rounds = f->did;
+    rounds->epsilon = isnan(epsilon) ? -1 : epsilon;
+    rounds->delta = f->params->delta;
     *out = (tt_workers){.n = d->workers,
                         .worker = row,
                         .updates = sums.updates,
@@ -213,7 +230,7 @@ tt_status tt__federated_did(const tt_dynamic *d, tt_arena *arena,
                         .unit = "local steps",
                         .now = f->now,
                         .diary = f->diary,
-                        .rounds = &f->did};
+                        .rounds = rounds};
     for (int32_t i = 0; i < d->workers; i++)
         fill_row(f, i, &row[i]);
     return TT_OK;

@@ -43,6 +43,10 @@ same() {
 same exchange.split=dirichlet exchange.alpha=0.3
 same exchange.split=label exchange.proximal=0.1 exchange.weights=equal
 same exchange.control=scaffold exchange.split=dirichlet optim=adam optim.lr=0.01
+same exchange.masks=true exchange.drop=0.2 exchange.split=dirichlet exchange.control=scaffold
+same exchange.clip=0.5 exchange.noise=0.7 exchange.weights=equal exchange.masks=true
+grep -q 'privacy spent: epsilon' "$folder/out" || die "epsilon is not told at the end: $(cat "$folder/out")"
+grep -q '"privacy/epsilon":' "$folder/one/metrics.jsonl" || die "epsilon is not among the metrics"
 same exchange.split=contiguous exchange.over=1.5 exchange.deadline=9 exchange.drop=0.1 optim=momentum
 
 # value RUN NAME - the last of a metric.
@@ -71,6 +75,15 @@ train fed_all 1 precision=fp64 exchange.split=dirichlet exchange.fraction=1 batc
     die "fp64: $(cat "$folder/out")"
 equal "$(value fed_all val/loss)" "$(value sum_all val/loss)" || die "weights by size are not those of samples"
 
+# Masks change nothing but the last digits, also when clients go away; without noise a clip that is
+# never reached changes nothing.
+train plain 1 precision=fp64 exchange.drop=0.3 exchange.clip=1e6 || die "plain: $(cat "$folder/out")"
+train masked 2 precision=fp64 exchange.drop=0.3 exchange.masks=true || die "masks: $(cat "$folder/out")"
+awk -v a="$(value plain val/loss)" -v b="$(value masked val/loss)" \
+    'BEGIN { d = a - b; exit !(a != "" && d * d < 1e-14) }' || die "masks change the sum"
+train lost 2 exchange.drop=0.95 exchange.masks=true || die "lost: $(cat "$folder/out")"
+grep -q 'without an update' "$folder/out" || die "lost rounds are not told: $(cat "$folder/out")"
+
 # The loss falls, and slower with skewed labels, on images; on tokens too.
 below() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a < b) }'
@@ -98,6 +111,10 @@ refused 'exchange.schedule=seeded would do' exchange.schedule=wall
 refused 'leave one out' exchange.local_steps=3
 refused 'clients would not move' exchange.local_lr=0
 refused 'asks nobody' exchange.fraction=0
+refused 'exchange.clip=1 would do' exchange.noise=1
+refused 'exchange.weights=equal would do' exchange.noise=1 exchange.clip=1
+refused 'exchange.over=1 would do' exchange.noise=1 exchange.clip=1 exchange.weights=equal exchange.over=2
+refused 'exchange.control=none would do' exchange.noise=1 exchange.clip=1 exchange.weights=equal exchange.control=scaffold
 refused 'does not say where documents end' exchange.split=document
 refused 'too few for 5000 clients' exchange.replicas=5000
 refused 'exchange.codec=none' exchange.codec=topk
