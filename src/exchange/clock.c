@@ -95,6 +95,40 @@ static const tt_clock_def ssp = {
     .is_time = has_reader,
     .goes_on = is_near};
 
+static const tt_clock_def essp = {
+    .name = "essp",
+    .doc = "as ssp, but each gradient is an update when it arrives, and the "
+           "server sends weights unasked",
+    .bound = "gradients ahead of the slowest worker",
+    .usual = 3,
+    .is_whole = true,
+    .min = 0,
+    .is_eager = true,
+    .is_late = never_late,
+    .is_time = has_any,
+    .goes_on = is_near};
+
+// ---- absp ----------------------------------------------------------------
+
+static const tt_clock_def absp = {
+    .name = "absp",
+    .doc = "when so many workers have delivered, the others give what they "
+           "have finished, and all go on",
+    .bound = "workers that nobody hurries",
+    .usual = -2,
+    .is_whole = true,
+    .min = 1,
+    .upto_all = true,
+    .takes_parts = true,
+    .is_late = never_late,
+    .is_time = has_all,
+    .goes_on = is_applied};
+
+bool tt_clock_is_hurried(const tt_server *server)
+{
+    return server->rules.clock->takes_parts && has_enough(server);
+}
+
 // ---- backup, quorum ------------------------------------------------------
 
 static bool is_old(const tt_server *s, const tt_server_push *push)
@@ -197,7 +231,8 @@ static const tt_clock_def value = {
     .goes_on = is_applied};
 
 static const tt_clock_def *const all[] = {&async,  &bsp,    &ssp,   &softsync,
-                                          &backup, &quorum, &delay, &value};
+                                          &backup, &quorum, &delay, &value,
+                                          &essp,   &absp};
 TT_REGISTRY(tt_clock, all)
 
 static tt_status refuse(const tt_clock_def *clock, double setting, double least,

@@ -29,7 +29,7 @@ static void begin_at(tt_drawn *d, int32_t worker, double t)
     tt_drawn_worker *w = &d->worker[worker];
     w->turn = (tt_turn){.worker = worker,
                         .began = t,
-                        .moved = 2 * d->rules.delay,
+                        .moved = (d->rules.is_eager ? 1 : 2) * d->rules.delay,
                         .computed = seconds_of(d, worker)};
     w->due = t + w->turn.computed + w->turn.moved;
 }
@@ -86,6 +86,15 @@ void tt_drawn_arrived(tt_drawn *drawn, int32_t worker, double now,
     t->waited = fmin(fmax(0, waited), all - t->computed);
     t->moved = all - t->computed - t->waited;
     arrive(drawn, worker, now);
+}
+
+double tt_drawn_hurry(tt_drawn *drawn, int32_t worker)
+{
+    const tt_turn turn = drawn->worker[worker].turn;
+    const double got = turn.began + turn.moved / 2; // its weights
+    const double done = fmin(fmax(0, drawn->now - got), turn.computed);
+    tt_drawn_arrived(drawn, worker, drawn->now, 0, done);
+    return done / turn.computed;
 }
 
 void tt_drawn_begin(tt_drawn *drawn, int32_t worker)

@@ -30,6 +30,7 @@ typedef struct tt_drawn_rules {
     double pause;  // how probable it is that a worker pauses before a gradient
     double length; // of a pause
     double delay;  // of a message
+    bool is_eager; // weights come unasked: nobody waits for their message
 } tt_drawn_rules;
 
 typedef struct tt_drawn_worker {
@@ -57,6 +58,9 @@ int32_t tt_drawn_next(tt_drawn *drawn);
 
 // The worker gets its answer now and begins its next gradient.
 void tt_drawn_begin(tt_drawn *drawn, int32_t worker);
+
+// The worker delivers now what it has of its gradient; which part of it that is.
+double tt_drawn_hurry(tt_drawn *drawn, int32_t worker);
 
 // By the wall clock: at `now` a gradient has arrived whose worker says that it waited and
 // computed so long; the rest was messages.

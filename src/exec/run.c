@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "exec/coding.h"
+#include "exec/limit.h"
 #include "exec/rows.h"
 #include "exec/signals.h"
 #include "exec/state.h"
@@ -190,7 +191,8 @@ static tt_status run_rows(tt_exec *exec, tt_feed_fn *feed, void *user)
         const tt_order *order = &exec->plan->order[i];
         const bool updates =
             exec->plan->segment[order->segment].phase == TT_UPDATE;
-        if (updates != (exec->part == TT_RUN_UPDATE))
+        if (updates != (exec->part == TT_RUN_UPDATE) ||
+            (exec->n_micros > 0 && order->micro >= exec->n_micros))
             continue;
         exec->row = order;
         TT_TRY(run_row(exec, is_first, feed, user));
@@ -261,6 +263,11 @@ tt_status tt_exec_run_part(tt_exec *exec, tt_exec_part part, const bool *wanted,
     exec->part = TT_RUN_ALL;
     exec->wanted = NULL;
     return status;
+}
+
+void tt_exec_limit(tt_exec *exec, int32_t n_micros)
+{
+    exec->n_micros = n_micros;
 }
 
 tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)

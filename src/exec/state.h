@@ -85,11 +85,11 @@ struct tt_exec {
     int32_t next;        // row of the order
     int32_t until;       // micro-batches that it has; 0: all of the order
     tt_row_fn *before_row;
-    void *before_user;
     tt_between_fn *between;
-    void *between_user;
+    void *before_user, *between_user;
     tt_exec_part part;  // that runs
     const bool *wanted; // steps of it; NULL: all
+    int32_t n_micros;   // exec/limit.h
     int32_t *marked;    // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
     tt__row_state rows;

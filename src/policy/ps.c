@@ -17,9 +17,10 @@ static const tt_opt options[] = {
     TT_PACE_OPTIONS,
     {"clock", "async", "when gradients become an update, and who may go on",
      TT_OPT_CHOICE, AT(clock),
-     "async|bsp|ssp|softsync|backup|quorum|delay|value"},
+     "async|bsp|ssp|softsync|backup|quorum|delay|value|essp|absp"},
     {"bound", "-1",
-     "the clock's number: ssp's lead, softsync's and quorum's gradients, "
+     "the clock's number: ssp's and essp's lead, softsync's and quorum's "
+     "gradients, absp's workers, "
      "backup's workers, delay's updates, value's distance; below 0: its usual "
      "one",
      TT_OPT_F64, AT(bound), NULL, -1, 1e15},

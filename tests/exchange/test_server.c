@@ -164,6 +164,53 @@ TEST(ssp_without_lead_is_bsp_and_without_bound_async)
     CHECK(trace_of("delay", 0, &uneven) == trace_of("bsp", -1, &uneven));
     CHECK(trace_of("delay", 1e9, &uneven) == trace_of("async", -1, &uneven));
     CHECK(trace_of("value", 1e9, &uneven) == trace_of("async", -1, &uneven));
+    CHECK(trace_of("essp", 1e9, &uneven) == trace_of("async", -1, &uneven));
+    CHECK(trace_of("absp", W, &uneven) == trace_of("bsp", -1, &uneven));
+}
+
+// With ssp a gradient whose worker is held waits with it; with essp it is an update at once,
+// and weights are there a message sooner.
+TEST(an_eager_server_holds_no_gradient)
+{
+    tt_drawn_rules pace = uneven;
+    trial ssp, essp;
+    bool has_held = false;
+    pace.is_eager = true;
+    begin(&ssp, "ssp", 1, &uneven);
+    begin(&essp, "essp", 1, &pace);
+    for (int i = 0; i < PUSHES; i++) {
+        CHECK(deliver(&ssp) && deliver(&essp));
+        has_held = has_held || ssp.server.n_pending > 0;
+        CHECK(essp.server.n_pending == 0);
+    }
+    CHECK(has_held);
+    CHECK(essp.widest <= 1 && essp.drawn.now < ssp.drawn.now);
+    CHECK(essp.server.version == PUSHES && ssp.server.version < PUSHES);
+    end(&ssp);
+    end(&essp);
+}
+
+TEST(stragglers_give_what_they_have)
+{
+    trial t;
+    int32_t slot = 0, hurried = 0;
+    begin(&t, "absp", 2, &uneven);
+    run(&t, 1);
+    CHECK(!tt_clock_is_hurried(&t.server));
+    run(&t, 1);
+    CHECK(tt_clock_is_hurried(&t.server));
+    for (int32_t i = 0; i < W; i++) {
+        if (t.server.worker[i].is_waiting)
+            continue;
+        const double now = t.drawn.now, due = t.drawn.worker[i].due;
+        const double part = tt_drawn_hurry(&t.drawn, i);
+        CHECK(part > 0 && part < 1 && now == t.drawn.now && due > now);
+        (void)tt_server_deliver(&t.server, i, &slot);
+        hurried++;
+    }
+    CHECK(hurried == W - 2);
+    CHECK(tt_server_next(&t.server, &slot) == TT_SERVER_APPLY);
+    end(&t);
 }
 
 TEST(staleness_of_even_workers_is_one_less_than_they_are)

@@ -56,6 +56,7 @@ typedef struct tt__dynamic_worker { // of this rank
     tt__push_head head;
     bool is_computed; // gradient and head are of `number`
     int64_t number;   // of the gradient that it computes, from 0
+    int64_t left_out; // micro-batches at its end that were not finished
 } tt__dynamic_worker;
 
 typedef struct tt_dynamic {
@@ -101,8 +102,7 @@ typedef struct tt_dynamic {
     tt_str record; // who delivered when, a line each
     int32_t *list;
     int64_t n_list;
-    void *x; // a dense tensor on its way; weights of local steps
-    void *local, *mean;
+    void *x, *local, *mean; // a dense tensor on its way; local steps' weights
     struct tt__federated *federated; // NULL: workers go at their own pace
 } tt_dynamic;
 

@@ -104,11 +104,43 @@ static tt_status check_workers(const tt_job *job)
     return TT_OK;
 }
 
+static tt_status check_parts(const tt_job *job, const tt_clock_def *clock)
+{
+    const tt_ps_params *p = params_of(job);
+    if (!clock->takes_parts)
+        return TT_OK;
+    if (job->options.accumulate == 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s takes the micro-batches that slow "
+                       "workers have finished, and there is one in a gradient; "
+                       "accumulate=4 would do",
+                       clock->name);
+    if (job->local_steps > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s takes parts of gradients, and local "
+                       "steps are not parts of one; exchange.local_steps=1 "
+                       "would do",
+                       clock->name);
+    if (p->gather != TT_GATHER_MEAN)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s weighs gradients by samples, which "
+                       "only exchange.gather=mean does",
+                       clock->name);
+    if (strcmp(p->pace.schedule, "seeded") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s asks how far workers have come, "
+                       "which only drawn times say; exchange.schedule=seeded "
+                       "would do",
+                       clock->name);
+    return TT_OK;
+}
+
 static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
                               double bound)
 {
     const tt_ps_params *p = params_of(job);
     const bool is_single = strcmp(clock->name, "async") == 0 ||
+                           strcmp(clock->name, "essp") == 0 ||
                            (strcmp(clock->name, "softsync") == 0 && bound == 1);
     if (p->gather != TT_GATHER_MEAN && is_single)
         return tt_fail(TT_ERR_ARG,
@@ -144,11 +176,12 @@ double tt__dynamic_momentum(const tt_job *job)
 static tt_status check_stale(const tt_job *job, const tt_clock_def *clock)
 {
     const tt_ps_params *p = params_of(job);
-    const bool is_bsp = strcmp(clock->name, "bsp") == 0;
+    const bool is_bsp = strcmp(clock->name, "bsp") == 0 || clock->takes_parts;
     if (p->staleness != TT_STALE_NONE && is_bsp)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.staleness: with exchange.clock=bsp no "
-                       "gradient is old; leave it out");
+                       "exchange.staleness: with exchange.clock=%s no "
+                       "gradient is old; leave it out",
+                       clock->name);
     if (p->staleness == TT_STALE_COMPENSATE &&
         strcmp(clock->name, "quorum") == 0)
         return tt_fail(TT_ERR_ARG,
@@ -211,6 +244,7 @@ tt_status tt__dynamic_check(tt_job *job)
         return set_grid(job);
     }
     TT_TRY(tt_clock_bound(clock, job->workers, p->bound, &bound));
+    TT_TRY(check_parts(job, clock));
     TT_TRY(check_gather(job, clock, bound));
     TT_TRY(check_stale(job, clock));
     if (strcmp(p->pace.schedule, "wall") == 0 &&
@@ -359,7 +393,8 @@ static tt_status make_rules(tt_dynamic *d)
                             .jitter = p->pace.jitter,
                             .pause = p->pace.pause,
                             .length = p->pace.length,
-                            .delay = p->pace.delay};
+                            .delay = p->pace.delay,
+                            .is_eager = rules.clock->is_eager};
     TT_TRY(tt_clock_bound(rules.clock, d->workers, p->bound, &rules.bound));
     TT_TRY(tt_server_init(&d->server, &rules, d->arena));
     if (tt_pace_is_set(job->distribution.pace)) {

@@ -438,6 +438,7 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker)
     tt_free(post);
     if (w != NULL) { // not before all shards are here: waiting ranks compute
         w->is_computed = false;
+        w->left_out = 0;
         w->number++;
     }
     return status;

@@ -9,6 +9,7 @@
 // the sum of their mean gradients: what it has moved, divided by its rate. The server's
 // optimiser takes that for a gradient. With one step it is the gradient, in every bit.
 
+#include "exec/limit.h"
 #include "job/dynamic/dynamic_math.h"
 
 #include <math.h>
@@ -152,6 +153,25 @@ static tt_status run_local(tt_dynamic *d, tt__dynamic_worker *w,
     return TT_OK;
 }
 
+// The micro-batches that were finished. Those that were not are passed over, so that the
+// next gradient has batches of its own.
+static tt_status run_part(tt_dynamic *d, tt__dynamic_worker *w,
+                          tt__worker_feeding *f)
+{
+    tt_job *job = d->job;
+    const int64_t n = job->options.accumulate - w->left_out;
+    memset(w->gradient, 0, (size_t)tt_vector_bytes(&d->all));
+    if (n > 0) {
+        tt_exec_limit(d->exec, (int32_t)n);
+        TT_TRY(tt__worker_run(d, w->number, w->weights, f, &w->head));
+        tt_exec_limit(d->exec, 0);
+        TT_TRY(tt__worker_read(d, w->weights, w->gradient));
+    }
+    for (int64_t i = 0; d->feed != NULL && i < w->left_out; i++)
+        TT_TRY(d->feed(d->feed_user, job, f->micro++, job->x, job->y));
+    return TT_OK;
+}
+
 static void judge(const tt_dynamic *d, tt__dynamic_worker *w)
 {
     const tt_vector_span n = tt__worker_weights(d);
@@ -161,7 +181,8 @@ static void judge(const tt_dynamic *d, tt__dynamic_worker *w)
     const double length = sqrt(v[TT_HEAD_SQUARES]) / v[TT_HEAD_COUNT];
     const bool is_good = isfinite(length) && isfinite(loss) &&
                          (d->params->limit <= 0 || length <= d->params->limit);
-    v[TT_HEAD_REFUSED] = is_good ? 0 : 1;
+    const bool is_empty = v[TT_HEAD_COUNT] == 0 && w->left_out > 0;
+    v[TT_HEAD_REFUSED] = is_good || is_empty ? 0 : 1;
 }
 
 void tt__dynamic_judge(const tt_dynamic *d, double *head)
@@ -181,7 +202,9 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     job->worker = worker;
     job->number = w->number;
     w->head = (tt__push_head){0};
-    if (job->local_steps > 1) {
+    if (w->left_out > 0) {
+        TT_TRY(run_part(d, w, &f));
+    } else if (job->local_steps > 1) {
         TT_TRY(run_local(d, w, &f));
     } else {
         TT_TRY(tt__worker_run(d, w->number, w->weights, &f, &w->head));
@@ -195,6 +218,8 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out)
 {
     *did_out = false;
+    if (d->server.rules.clock->takes_parts) // it may have to be less
+        return TT_OK;
     for (int32_t i = 0; i < d->n_own; i++) {
         if (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting)
             continue;

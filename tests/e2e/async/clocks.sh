@@ -40,9 +40,12 @@ same() {
 }
 
 clocks=$("$TUTTI" list policies ps | sed -n 's/.*clock.*\(async|[a-z|]*\).*/\1/p' | tr '|' ' ')
-[ -n "$clocks" ] || clocks="async bsp ssp softsync backup quorum delay value"
+[ -n "$clocks" ] || clocks="async bsp ssp softsync backup quorum delay value essp absp"
 for clock in $clocks; do
-    same exchange.clock="$clock"
+    case $clock in
+    absp) same exchange.clock=absp batch=64 accumulate=4 exchange.spread=0.5 ;;
+    *) same exchange.clock="$clock" ;;
+    esac
     sums one >"$folder/sum.$clock"
 done
 for rule in lr compensate momentum reject predict; do
@@ -82,6 +85,10 @@ is() {
 is bsp exchange.clock=ssp exchange.bound=0
 is bsp exchange.clock=softsync exchange.bound=8
 is async exchange.clock=ssp exchange.bound=1e9
+train sooner 1 exchange.policy=ps exchange.delay=0 || die "async: $(cat "$folder/out")"
+is sooner exchange.clock=essp exchange.bound=1e9 exchange.delay=0
+train parted 1 exchange.policy=ps exchange.clock=bsp batch=64 accumulate=4 || die "bsp: $(cat "$folder/out")"
+is parted exchange.clock=absp exchange.bound=8 batch=64 accumulate=4
 
 # A server with bsp against the all-reduce, in 64 bits.
 train ps 2 exchange.policy=ps exchange.clock=bsp exchange.server=sharded precision=fp64 optim.clip=0.1 ||
@@ -107,6 +114,8 @@ refused 'exchange.codec=none' exchange.codec=topk
 refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
 refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median
+refused 'accumulate=4 would do' exchange.clock=absp
+refused 'exchange.schedule=seeded would do' exchange.clock=absp batch=64 accumulate=4 exchange.schedule=wall
 
 "$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps -n 2 >"$folder/out" 2>&1 && die "verify: not refused"
 grep -q 'compare model.safetensors' "$folder/out" || die "verify: $(cat "$folder/out")"
