@@ -157,7 +157,7 @@ tt_status tt_job_check_from(const tt_job *job, tt_str *notes);
 typedef tt_status tt_job_feed_fn(void *user, const tt_job *job, int64_t micro,
                                  void *x, void *y);
 
-// Random tokens or pixels with random labels, keyed by seed, step and index.
+// Random data and labels, keyed by seed, step and index.
 tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
                              void *x, void *y);
 
@@ -169,13 +169,12 @@ void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out);
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
 
-// The stages of a schedule that does not empty the pipe before each update; 0: it does, or
-// there is one stage. The job need not be planned.
+// The stages of a schedule without flush; 0: it has one, or there is one stage. The job
+// need not be planned.
 int32_t tt_job_endless_stages(const tt_job *job);
 // Whether updates come in the step after theirs (exchange.chunks).
 bool tt_job_is_late(const tt_job *job);
-// One rank carries out the table of all stages of `many`: for a job that is not started
-// yet. It is planned anew.
+// One rank carries out the table of all stages of `many`; planned anew, before its start.
 void tt_job_fold(tt_job *one, const tt_job *many);
 
 // Whether no micro-batch is on its way: weights and states are those of the newest step on

@@ -22,8 +22,8 @@ static tt_status refuse(const tt_pipe_shape *s, const void *params)
     return s->ranks == 1
                ? TT_OK
                : tt_fail(TT_ERR_ARG,
-                         "late: updates wait for sums over ranks along data, "
-                         "so it is for one stage, not %d; 1f1b would do",
+                         "updates wait for sums over ranks along data, so it "
+                         "is for one stage, not %d; 1f1b would do",
                          s->ranks);
 }
 

@@ -28,6 +28,11 @@ static tt_pipe_times *time_of(const tt_pipe *p, double seconds, double update)
     return t;
 }
 
+static bool is_alone(const tt_pipe_def *def)
+{
+    return strcmp(def->name, "late") == 0;
+}
+
 // Four ranks, rows of one second (two chunks per rank: half a second). Without flush,
 // updates take a second too.
 static void draw(const tt_pipe_def *def, int32_t width, bool has_color,
@@ -39,6 +44,8 @@ static void draw(const tt_pipe_def *def, int32_t width, bool has_color,
     tt_pipe_shape shape = {4, 1 + has_chunks, 8, 1};
     if (is_endless)
         shape.micro = is_double ? 4 : 1, shape.steps = is_double ? 2 : 7;
+    if (is_alone(def))
+        shape = (tt_pipe_shape){1, 3, 1, 3};
     tt_pipe *p = NULL;
     CHECK_OK(tt_pipe_create(def, &shape, NULL, &p));
     tt_pipe_times *t = time_of(p, has_chunks ? 0.5 : 1, is_endless ? 1 : 0);
@@ -108,7 +115,8 @@ TEST(a_picture_fits_into_every_width)
             tt_str text = {0};
             draw(all[i], width, false, &text);
             const char *at = tt_str_text(&text);
-            for (int r = 0; r < 4; r++, at = strchr(at, '\n') + 1)
+            for (int r = 0; r < (is_alone(all[i]) ? 1 : 4);
+                 r++, at = strchr(at, '\n') + 1)
                 CHECK(strchr(at, '\n') - at <= width);
             tt_str_fini(&text);
         }

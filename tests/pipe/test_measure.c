@@ -190,12 +190,13 @@ TEST(a_bubble_is_the_sum_of_waits_for_neighbours)
     int n = 0;
     const tt_pipe_def *const *all = tt_pipe_all(&n);
     for (int d = 0; d < n; d++) {
-        tt_pipe *p = make(all[d]->name, NULL, 4, 8, 2);
+        const int ranks = strcmp(all[d]->name, "late") == 0 ? 1 : 4;
+        tt_pipe *p = make(all[d]->name, NULL, ranks, 8, 2);
         tt_pipe_times *t = NULL;
         CHECK_OK(tt_pipe_measure_even(p, &(tt_pipe_even){1, 2, 1.5}, &t));
-        for (int r = 0; r < 4; r++) {
+        for (int r = 0; r < ranks; r++) {
             double sum = 0;
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < ranks; i++) {
                 sum += t->rank[r].waits[i];
                 CHECK(t->rank[r].waits[i] == 0 || i != r);
                 CHECK(t->rank[r].waits[i] == 0 || all[d]->n_copies == 2 ||
