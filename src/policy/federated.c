@@ -6,7 +6,7 @@
 //   client 8                   +-> ...  -> w_8 - w -^      (the others do nothing)
 //
 // The mean weighs clients by their samples. It is the gradient of the server's optimiser:
-// optim=sgd with optim.lr=1 is FedAvg, with momentum FedAvgM, adam FedAdam, yogi FedYogi.
+// optim=sgd with optim.lr=1 is FedAvg, with momentum FedAvgM, with adam FedAdam.
 //
 // Cost: a round sends the weights to each client and as much back. A client that is not
 // asked keeps nothing but a number; with control variates it keeps a vector.
