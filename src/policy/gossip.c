@@ -15,11 +15,22 @@
 // has changed since is sent as a code (CHOCO; pass/replicas_mix.c). They go the part `gamma`
 // of the way.
 //
-//   sent   the weights, or a code, once for each neighbour
+// With `tracking` neighbours also mix the steps that they make, so that each replica goes
+// where all of them would go on average, and not only where its own samples pull it (DSGT):
+//
+//   d = what the optimiser did since the last agreement
+//   y = mix of y + d - d before        its mean over all replicas is that of d
+//   x = mix of (x - y)                 x as it was before d
+//
+// The optimiser's step takes the place of the learning rate times the gradient, so every
+// optimiser will do, and so will several steps.
+//
+//   sent   the weights, or a code, once for each neighbour; with `tracking` twice as much
 
 #include "policy/gossip.h"
 
 #include "base/alloc.h"
+#include "ops/arith.h"
 #include "policy/mix.h"
 #include "policy/policy.h"
 
@@ -34,6 +45,9 @@ static const tt_opt options[] = {
      "ring|torus|exponential|halton|butterfly|complete|shifts|edges"},
     {"turns", "false", "one neighbour after another, not all at once",
      TT_OPT_BOOL, AT(turns)},
+    {"tracking", "false",
+     "neighbours mix their steps too, so that all follow the mean step",
+     TT_OPT_BOOL, AT(tracking)},
     {"shifts", "",
      "graph=shifts: numbers of replicas from a neighbour to the one that "
      "hears it",
@@ -111,9 +125,42 @@ static double gamma_of(const void *params)
     return ((const tt_gossip_params *)params)->gamma;
 }
 
+// With tracking: the mix of y minus d before, and the weights before d.
+enum { CARRY, START };
+
+static int states(const void *params, const tt_policy_state **state_out)
+{
+    static const tt_policy_state tracked[] = {
+        [CARRY] = {.name = "carry"},
+        [START] = {.name = "start", .from_model = true},
+    };
+    *state_out = tracked;
+    return ((const tt_gossip_params *)params)->tracking ? 2 : 0;
+}
+
+// d, as x = start - d.
+static tt_val step_of(tt_builder *b, const tt_agreement *a)
+{
+    return tt_policy_add(b, a->state[START], -1, a->x);
+}
+
+// y = carry + d, and start - y is x - carry.
+static tt_status send(tt_builder *b, tt_agreement *a)
+{
+    if (!((const tt_gossip_params *)a->params)->tracking)
+        return TT_OK;
+    a->sent = tt_policy_add(b, a->x, -1, a->state[CARRY]);
+    a->also = tt_add(b, a->state[CARRY], step_of(b, a));
+    return b->status;
+}
+
 static tt_status take(tt_builder *b, tt_agreement *a)
 {
     a->x_out = a->got[0];
+    if (((const tt_gossip_params *)a->params)->tracking) {
+        a->state_out[CARRY] = tt_policy_add(b, a->got[1], -1, step_of(b, a));
+        a->state_out[START] = a->x_out;
+    }
     return b->status;
 }
 
@@ -146,7 +193,8 @@ const tt_policy_def tt_policy_gossip = {
     .name = "gossip",
     .doc = "Replicas take the mean with a few neighbours on a fixed graph.",
     .paper = "D-PSGD Lian 2017; GossipGraD Daily 2018; exponential graphs "
-             "Ying 2021; MALT Li 2015; CHOCO Koloskova 2019",
+             "Ying 2021; MALT Li 2015; CHOCO Koloskova 2019; DSGT Pu and Nedic "
+             "2020",
     .kind = TT_POLICY_STATIC,
     .options = options,
     .params_bytes = sizeof(tt_gossip_params),
@@ -155,6 +203,8 @@ const tt_policy_def tt_policy_gossip = {
     .is_due = is_due,
     .mix = mix,
     .gamma = gamma_of,
+    .states = states,
+    .send = send,
     .take = take,
     .rate = rate,
     .samples = samples,

@@ -19,7 +19,7 @@ typedef enum tt_gossip_graph {
 typedef struct tt_gossip_params {
     int64_t every;
     int graph; // tt_gossip_graph
-    bool turns;
+    bool turns, tracking;
     tt_i64s shifts;
     const char *edges;
     double gamma;

@@ -115,6 +115,30 @@ TEST(graphs_with_the_same_edges_are_the_same)
     check_same(all, complete, ".replica", 4);
 }
 
+// Where all hear all, the mean step is that of summed gradients.
+TEST(tracking_on_a_complete_graph_is_allreduce)
+{
+    static const char *const tracking[] = {FEW, "exchange.graph=complete",
+                                           "exchange.tracking=true", NULL};
+    static const char *const by_edges[] = {FEW, "exchange.graph=shifts",
+                                           "exchange.shifts=1,2,3",
+                                           "exchange.tracking=true", NULL};
+    static const char *const sum[] = {USUAL, NULL};
+    check_same(tracking, sum, "", 4);
+    check_same(by_edges, sum, "", 4);
+}
+
+TEST_SLOW(tracked_steps_are_carried_by_any_ranks, 60)
+{
+    static const char *const table[][SETTINGS] = {
+        {GOSSIP, UNEVEN, "exchange.tracking=true"},
+        {GOSSIP, "exchange.graph=ring", "exchange.tracking=true",
+         "exchange.codec=int8"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        check_ranks("mlp", table[i], (const int32_t[]){2, 4, 0}, 4);
+}
+
 #define GPT "model=gpt", "model.width=24", "model.heads=3", "seq=9"
 
 TEST(edges_that_cannot_be_are_refused)
