@@ -228,9 +228,9 @@ static tt_val speaker(tt__replicas *w, parcel *p)
                            : tt__replicas_mean(w, 0, x);
 }
 
-static tt_status begin(tt__replicas *w, const tt__mix *mix, parcel *p)
+// Leaves, and what the policy reads of them.
+static tt_status open_parcel(tt__replicas *w, parcel *p)
 {
-    tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[p->level];
     const tt_policy_state *state = NULL;
     const bool is_top = p->level == w->n_levels - 1;
@@ -254,6 +254,14 @@ static tt_status begin(tt__replicas *w, const tt__mix *mix, parcel *p)
         p->a.state_out[i] = TT_NONE;
     }
     p->a.sent = p->a.x;
+    return w->r.b.status;
+}
+
+static tt_status begin(tt__replicas *w, const tt__mix *mix, parcel *p)
+{
+    tt_builder *b = &w->r.b;
+    const tt__level *l = &w->level[p->level];
+    TT_TRY(open_parcel(w, p));
     const int32_t first = b->graph->n_nodes;
     if (l->policy->send != NULL)
         TT_TRY(l->policy->send(b, &p->a));
@@ -283,6 +291,18 @@ static void move_group(tt__replicas *w, const parcel *p)
 }
 
 // States first: the policy may have kept what the model was.
+static tt_status close_parcel(tt__replicas *w, const parcel *p)
+{
+    for (int i = 0; i < TT_POLICY_STATES; i++)
+        tt__replicas_settle(w, p->state[i], p->a.state_out[i]);
+    if (tt_is(p->a.x_out) && p->level == 0)
+        settle_replica(w, p, p->a.x_out);
+    else if (tt_is(p->a.x_out))
+        move_group(w, p);
+    tt__replicas_settle(w, p->model, p->a.model_out);
+    return w->r.b.status;
+}
+
 static tt_status end(tt__replicas *w, tt__mix *mix, parcel *p)
 {
     tt_builder *b = &w->r.b;
@@ -292,14 +312,20 @@ static tt_status end(tt__replicas *w, tt__mix *mix, parcel *p)
     const int32_t first = b->graph->n_nodes;
     TT_TRY(l->policy->take(b, &p->a));
     tt__replicas_place(w, first);
-    for (int i = 0; i < TT_POLICY_STATES; i++)
-        tt__replicas_settle(w, p->state[i], p->a.state_out[i]);
-    if (tt_is(p->a.x_out) && p->level == 0)
-        settle_replica(w, p, p->a.x_out);
-    else if (tt_is(p->a.x_out))
-        move_group(w, p);
-    tt__replicas_settle(w, p->model, p->a.model_out);
-    return b->status;
+    return close_parcel(w, p);
+}
+
+// A weight of another part, of which nothing is sent.
+static tt_status pass_by(tt__replicas *w, parcel *p)
+{
+    const tt_policy_def *policy = w->level[p->level].policy;
+    if (policy->rest == NULL || !p->s->is_weight)
+        return TT_OK;
+    TT_TRY(open_parcel(w, p));
+    const int32_t first = w->r.b.graph->n_nodes;
+    TT_TRY(policy->rest(&w->r.b, &p->a));
+    tt__replicas_place(w, first);
+    return close_parcel(w, p);
 }
 
 static bool is_in(const tt__replicas *w, const tt__replica_state *s, int level,
@@ -315,12 +341,17 @@ static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
     int32_t n = 0;
     tt__mix mix;
     TT_TRY(tt__mix_begin(w, &w->level[level], variant, &mix));
-    for (int32_t i = 0; i < w->n_states; i++)
+    for (int32_t i = 0; i < w->n_states; i++) {
+        parcel *p = &parcels[n];
+        *p = (parcel){.s = &w->state[i], .level = level};
+        p->a.variant = variant;
         if (is_in(w, &w->state[i], level, variant)) {
-            parcels[n] = (parcel){.s = &w->state[i], .level = level};
-            parcels[n].a.variant = variant;
-            TT_TRY(begin(w, &mix, &parcels[n++]));
+            TT_TRY(begin(w, &mix, p));
+            n++;
+        } else {
+            TT_TRY(pass_by(w, p));
         }
+    }
     const tt__coded_by by = coded_by(w);
     for (int32_t i = 0; i < n && tt__replicas_is_coded(w) && mix.n == 0; i++) {
         TT_TRY(aim(w, &parcels[i]));

@@ -116,6 +116,9 @@ typedef struct tt_policy_def {
     bool model_leads;
     tt_status (*send)(tt_builder *b, tt_agreement *a); // NULL: x is sent
     tt_status (*take)(tt_builder *b, tt_agreement *a);
+    // What happens to weights of other parts than the variant's, of which nothing is sent;
+    // NULL: they stay as they are.
+    tt_status (*rest)(tt_builder *b, tt_agreement *a);
     // Without training: by what the distance of the replicas from their mean is
     // multiplied at most, by an agreement.
     double (*rate)(const void *params, int64_t replicas, int variant);
