@@ -2,6 +2,7 @@
 
 TT_CODEC(none)
 TT_CODEC(factors)
+TT_CODEC(nonzero)
 TT_CODEC(fp16)
 TT_CODEC(bf16)
 TT_CODEC(int8)

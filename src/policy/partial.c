@@ -62,14 +62,10 @@ static bool keeps_model(const void *params)
     return true;
 }
 
-// The step began with x = m + a / n, and has changed x by what comes to a.
 static tt_val untold(tt_builder *b, const tt_agreement *a)
 {
-    const tt_val ahead = tt_policy_add(b, a->x, -1, a->model);
-    return parts(a->params) == 1
-               ? ahead
-               : tt_policy_add(b, ahead, 1 - 1 / (double)a->replicas,
-                               a->state[0]);
+    return parts(a->params) == 1 ? tt_policy_add(b, a->x, -1, a->model)
+                                 : tt_policy_untold(b, a);
 }
 
 static tt_status send(tt_builder *b, tt_agreement *a)

@@ -62,6 +62,13 @@ bool tt_policy_keeps_model(const tt_policy_def *def, const void *params)
     return def->keeps_model != NULL && def->keeps_model(params);
 }
 
+// The step has changed x by what comes to the untold.
+tt_val tt_policy_untold(tt_builder *b, const tt_agreement *a)
+{
+    const tt_val ahead = tt_policy_add(b, a->x, -1, a->model);
+    return tt_policy_add(b, ahead, 1 - 1 / (double)a->replicas, a->state[0]);
+}
+
 tt_val tt_policy_add(tt_builder *b, tt_val x, double factor, tt_val y)
 {
     return tt_add(b, x, factor == 1 ? y : tt_scale(b, y, factor));

@@ -119,6 +119,9 @@ typedef struct tt_policy_def {
     // What happens to weights of other parts than the variant's, of which nothing is sent;
     // NULL: they stay as they are.
     tt_status (*rest)(tt_builder *b, tt_agreement *a);
+    // What it sends is of a kind that this codec makes shorter without loss; NULL: it is
+    // sent as it is, or by the codec that was asked for.
+    const char *codec;
     // Without training: by what the distance of the replicas from their mean is
     // multiplied at most, by an agreement.
     double (*rate)(const void *params, int64_t replicas, int variant);
@@ -139,6 +142,10 @@ int tt_policy_states(const tt_policy_def *def, const void *params,
                      const tt_policy_state **state_out);
 bool tt_policy_is_retimed(const tt_policy_def *def, const void *params);
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params);
+
+// What a replica has changed and not told yet, if it goes on from x = model + untold / n
+// with state[0] what it had not told before the step.
+tt_val tt_policy_untold(tt_builder *b, const tt_agreement *a);
 
 // a + factor b, for weights.
 tt_val tt_policy_add(tt_builder *b, tt_val x, double factor, tt_val y);

@@ -38,6 +38,7 @@ outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
 parts exchange.policy=average exchange.every=4 exchange.parts=2
 adaptive exchange.policy=average exchange.every=3 exchange.adaptive=true optim.lr=0.01
 partial exchange.policy=partial exchange.parts=3
+gaia exchange.policy=allreduce exchange.group=2 exchange.outer.policy=gaia exchange.outer.threshold=0.05
 elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
 gossip exchange.policy=gossip
 turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true

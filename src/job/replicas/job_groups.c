@@ -115,6 +115,15 @@ tt_status tt__job_groups_check(const tt_job *job)
         return tt_fail(TT_ERR_ARG,
                        "exchange.adaptive inside groups: each would have a "
                        "period of its own; exchange.outer.adaptive would do");
+    for (int i = 0; i < g.n_levels && g.n_levels > 1; i++)
+        if (g.level[i].policy->codec != NULL)
+            return tt_fail(
+                TT_ERR_ARG,
+                "exchange.outer.policy=%s with exchange.policy=%s: %s sends "
+                "codes between groups that sum gradients inside; "
+                "exchange.policy=allreduce would do",
+                g.level[1].policy->name, g.level[0].policy->name,
+                g.level[i].policy->name);
     if (tt_exchange_is_coded(e) && g.n_levels > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=%s with exchange.policy=%s inside "

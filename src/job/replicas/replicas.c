@@ -180,6 +180,8 @@ static tt_status check_codec(const tt_job *job)
     const tt_policy_def *policy = policy_of(job);
     if (!tt_exchange_is_coded(&job->exchange))
         return TT_OK;
+    if (policy->codec != NULL)
+        return refuse_codec(job, "it has a code of its own");
     if (policy->mix != NULL)
         TT_TRY(check_public(job));
     if (strcmp(policy->name, "average") == 0 &&
@@ -252,6 +254,8 @@ tt_status tt__job_replicas_partition(const tt_job *job,
     tt__job_groups_of(job, &groups);
     const bool is_shared =
         groups.share > 1 && tt__job_groups_size(job, &groups) > 1;
+    if (groups.level[0].policy->codec != NULL)
+        own.codec = tt_codec_find(groups.level[0].policy->codec);
     own.n_levels = groups.n_levels;
     own.shared = is_shared ? TT_GROUP : NULL;
     memcpy(own.level, groups.level, sizeof own.level);

@@ -45,6 +45,7 @@ typedef enum tt_packet_kind {
     TT_PACKET_THREELC,
     TT_PACKET_SPARSE,    // values and their places
     TT_PACKET_THRESHOLD, // places and signs of one value
+    TT_PACKET_NONZERO,   // as sparse
 } tt_packet_kind;
 
 // What identifies a packet besides its body.

@@ -3,9 +3,10 @@
 //   topk        the largest entries, exactly ceil(ratio n) of them
 //   dgc         likewise, with momentum inside
 //   threshold   the entries above a threshold, each as plus or minus the threshold
+//   nonzero     the entries that are not zero
 //   randomk     random entries, the same ones in all replicas; no packet
 //
-// Packets of topk and dgc are of one kind, which topk_sum reads:
+// Packets of topk and dgc are of one kind, which topk_sum reads; those of nonzero look alike:
 //
 //   body   count (8 bytes), values [count], places [count] (u32, ascending)
 //

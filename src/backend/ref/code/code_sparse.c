@@ -82,6 +82,26 @@ static const tt__ref_code code_topk = {
 TT_KERNEL_RUN(run_topk, tt__ref_encode(&code_topk, site, args))
 TT_KERNEL_RUN(run_topk_sum, tt__ref_sum(&code_topk, site, args))
 
+// ---- nonzero -------------------------------------------------------------
+
+static int64_t encode_nonzero(const tt__ref_job *job, unsigned char *body)
+{
+    uint32_t *place = job->room;
+    int64_t count = 0;
+    for (int64_t i = 0; i < job->n; i++)
+        if (!(fabs(job->e[i]) <= 0))
+            place[count++] = (uint32_t)i;
+    return write_entries(job->is_wide, job->e, place, count, body);
+}
+
+static const tt__ref_code code_nonzero = {
+    .encode = encode_nonzero,
+    .decode = decode_topk,
+};
+
+TT_KERNEL_RUN(run_nonzero, tt__ref_encode(&code_nonzero, site, args))
+TT_KERNEL_RUN(run_nonzero_sum, tt__ref_sum(&code_nonzero, site, args))
+
 // ---- threshold -----------------------------------------------------------
 
 static const uint32_t minus = 0x80000000u;
@@ -287,6 +307,10 @@ const tt_kernel_def tt__ref_code_sparse_kernels[] = {
      .run = run_topk},
     {TT_KERNEL(ref, topk_sum), .prepare = tt__ref_packet_prepare,
      .run = run_topk_sum},
+    {TT_KERNEL(ref, nonzero_encode), .prepare = tt__ref_packet_prepare,
+     .run = run_nonzero},
+    {TT_KERNEL(ref, nonzero_sum), .prepare = tt__ref_packet_prepare,
+     .run = run_nonzero_sum},
     {TT_KERNEL(ref, threshold_encode), .prepare = tt__ref_packet_prepare,
      .run = run_threshold},
     {TT_KERNEL(ref, threshold_sum), .prepare = tt__ref_packet_prepare,
