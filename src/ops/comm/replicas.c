@@ -15,7 +15,7 @@
 // A rank has one replica's entry, so own and stack are views. A rank that does the work
 // of several replicas has a copy of each node for each of them (pass/blocks.c).
 //
-//   flops   none; replica_seed and replica_number are counted as none
+//   flops   none; replica_seed is counted as none
 
 #include "ops/comm/replicas.h"
 
@@ -95,13 +95,6 @@ static tt_status infer_number(tt_op_io *io)
         tt_shape_push(&shape, TT_REPLICA, tt_replica_number_count(p->values)));
     tt_infer_add(io, io->in[0].dtype, &shape);
     return TT_OK;
-}
-
-// Of the input nothing is read.
-static void cost_number(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    *cost = (tt_cost){.bytes = tt_cost_bytes(&io->out[0])};
 }
 
 static void cost_seed(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -253,6 +246,6 @@ const tt_op_def tt_op_replica_number = {
     .params_bytes = sizeof(tt_replica_number_params),
     .shape_only = 1,
     .infer = infer_number,
-    .cost = cost_number,
+    .cost = tt_cost_moved,
     .samples = samples_number,
 };
