@@ -8,7 +8,7 @@
 //   complete      all others
 //   shifts        r minus what exchange.shifts says
 //   butterfly     r with bit k turned, in turn k; nobody, where there is no such replica
-//   edges         what exchange.edges says: 0-1 both ways, 0>1 one way
+//   edges         what exchange.edges says: 0-1,1-2,...
 //
 // All but the last two are circles: "so many before me" is the same for all replicas.
 //
@@ -118,17 +118,15 @@ static circle circle_of(const tt_gossip_params *p, int64_t replicas)
 
 typedef struct edge {
     int64_t from, to;
-    bool is_one_way;
 } edge;
 
-// Reads one of "0-1,1-2,3>0" and goes on to the next; false: it is none.
+// Reads one of "0-1,1-2,3-0" and goes on to the next; false: it is none.
 static bool read_edge(const char **text, edge *out)
 {
     char *end = NULL;
     out->from = strtoll(*text, &end, 10);
-    if (end == *text || (*end != '-' && *end != '>'))
+    if (end == *text || *end != '-')
         return false;
-    out->is_one_way = *end == '>';
     const char *second = end + 1;
     out->to = strtoll(second, &end, 10);
     if (end == second || (*end != ',' && *end != '\0'))
@@ -203,8 +201,7 @@ bool tt__gossip_hears(const tt_gossip_params *p, int64_t replicas, int turn,
     while (p->graph == TT_GOSSIP_EDGES && text != NULL && *text != '\0' &&
            read_edge(&text, &e)) {
         w[e.to * replicas + e.from] = 1;
-        if (!e.is_one_way)
-            w[e.from * replicas + e.to] = 1;
+        w[e.from * replicas + e.to] = 1;
     }
     return true;
 }
