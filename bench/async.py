@@ -3,7 +3,7 @@
 
     python3 bench/async.py build/tutti [--out FOLDER] [--seeds N] [PART ...]
 
-Parts: straggler, staleness, corrections, backup, elastic, federated; all without a name.
+Parts: straggler, staleness, corrections, backup, elastic; all without a name.
 Prints the tables of docs/async.md and, with --out, writes its curves (svg). Everything is
 drawn from seeds, so numbers are the same on every machine with the same instructions;
 times are in gradients of a worker of speed 1. All parts take about ten minutes on one core.

@@ -67,6 +67,11 @@ train fed 2 precision=fp64 exchange.replicas=20 exchange.fraction=1 exchange.loc
 equal "$(value fed val/loss)" "$(value sum val/loss)" || die "a federation of all is not the all-reduce"
 equal "$(value fed train/loss)" "$(value sum train/loss)" || die "a federation of all has other samples"
 
+# With one step the variates of all clients cancel in the mean, whatever they are.
+train control 2 precision=fp64 exchange.replicas=20 exchange.fraction=1 exchange.local_epochs=0 optim.clip=0 \
+    exchange.control=scaffold || die "fp64: $(cat "$folder/out")"
+equal "$(value control val/loss)" "$(value fed val/loss)" || die "control variates do not cancel"
+
 # Clients of unequal sizes with all of their data at once: still the whole batch.
 train fed_all 1 precision=fp64 exchange.split=dirichlet exchange.fraction=1 batch=2000 optim.clip=0 ||
     die "fp64: $(cat "$folder/out")"
