@@ -217,8 +217,9 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
 
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out)
 {
+    const tt_clock_def *clock = d->server.rules.clock; // NULL: rounds have none
     *did_out = false;
-    if (d->server.rules.clock->takes_parts) // it may have to be less
+    if (clock != NULL && clock->takes_parts) // it may have to be less
         return TT_OK;
     for (int32_t i = 0; i < d->n_own; i++) {
         if (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting)
