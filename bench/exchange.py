@@ -2,10 +2,12 @@
 """exchange - which codecs reach a loss how much sooner on a slow network.
 
     bench/exchange.py [--rate BYTES] [--ranks N] [--steps N] [--more TIMES] [--seconds S]
-                   [--out FOLDER] [--netns RATE] [CODEC[:OPTION=VALUE...] ...]
+                   [--width N] [--out FOLDER] [--netns RATE]
+                   [[POLICY+]CODEC[:OPTION=VALUE...] ...]
 
 Trains one small GPT on the texts in /usr/share/common-licenses (or --data FOLDER) with
-the dense ring and with each codec: these take --more times as many steps, since what
+the dense ring and with each codec, or policy and codec (average+int8:exchange.every=8;
+options that do not begin with exchange. are the codec's): these take --more times as many steps, since what
 codes do not say comes late. The goal is the validation loss with which the dense ring
 ends, and 1% more. Prints when each was there, and writes curves of loss over seconds
 and over bytes (svg) and all numbers (json) to --out.
@@ -29,9 +31,11 @@ COLORS = ["#222", "#c33", "#27a", "#393", "#a5a", "#c80", "#088", "#864", "#666"
 
 
 def settings(args, name):
-    codec, *options = name.split(":")
+    what, *options = name.split(":")
+    policy, _, codec = what.rpartition("+")
     more = [] if codec == "dense" else ["exchange.codec=" + codec]
-    return more + ["exchange.codec." + o for o in options]
+    more += ["exchange.policy=" + policy] if policy else []
+    return more + [o if o.startswith("exchange.") else "exchange.codec." + o for o in options]
 
 
 def command(args, name, folder):

@@ -190,6 +190,12 @@ tt_status tt__late_check(const tt_job *job)
                        "exchange.policy=%s has none; exchange.chunks=1 would "
                        "do",
                        policy->name);
+    if (job->exchange.group > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.chunks is for sums over all replicas, and "
+                       "exchange.group=%lld has them within groups; "
+                       "exchange.chunks=1 would do",
+                       (long long)job->exchange.group);
     if (tt_exchange_is_coded(&job->exchange))
         return tt_fail(TT_ERR_ARG,
                        "exchange.chunks is for gradients that are summed as "

@@ -310,6 +310,19 @@ static const char *state_of_rows(const tt_graph *g)
     return NULL;
 }
 
+tt_status tt__pipeline_check_graph(const tt_pipe *pipe, const tt_graph *graph)
+{
+    const char *state =
+        pipe != NULL && pipe->n_copies > 1 ? state_of_rows(graph) : NULL;
+    return state == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "pipe.schedule=%s: %s changes with every micro-batch, "
+                         "and each of two copies of the model would see half "
+                         "of them; pipe.schedule=1f1b would do",
+                         pipe->name, state);
+}
+
 tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
                             int32_t rank, tt_lower_options *options,
                             tt_lower_row **row_out)

@@ -273,6 +273,8 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
     if (status == TT_OK && recipe.is_endless)
         status = tt__endless_check_graph(job, p.pipe, p.graph);
+    if (status == TT_OK)
+        status = tt__pipeline_check_graph(p.pipe, p.graph);
     if (status == TT_OK) {
         const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
         p.classes = tt_shape_dim(logits, logits->ndim - 1);

@@ -44,16 +44,16 @@ static tt_status refuse(const work *w, const tt_node *node)
         const tt_val state = w->r.old->value[node->out[i].id].updates;
         if (tt_is(state))
             return tt_fail(TT_ERR_ARG,
-                           "pipe.schedule: %s changes with every micro-batch, "
-                           "and each of two copies of the model would see "
-                           "half of them; pipe.schedule=1f1b would do",
+                           "%s changes with every micro-batch, and each of two "
+                           "copies of the model would see half of them; "
+                           "pipe.schedule=1f1b has one copy",
                            w->r.old->value[state.id].name);
     }
     return node->op == &tt_op_largest
                ? tt_fail(TT_ERR_ARG,
-                         "pipe.schedule: precision=fp8 keeps peaks over all "
-                         "micro-batches, and there are two copies of the "
-                         "model; pipe.schedule=1f1b would do")
+                         "precision=fp8 keeps peaks over all micro-batches, "
+                         "and there are two copies of the model; "
+                         "pipe.schedule=1f1b has one")
                : TT_OK;
 }
 

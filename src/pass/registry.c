@@ -21,9 +21,7 @@ tt_status tt_pass_apply(const tt_pass_def *def, const void *params,
         status = tt_graph_verify(made);
     if (status != TT_OK) {
         tt_graph_destroy(made);
-        return status == TT_ERR_ARG // of a setting, which the sentence names
-                   ? status
-                   : tt_fail_context(status, "pass %s", def->name);
+        return tt_fail_context(status, "pass %s", def->name);
     }
     *out = made;
     return TT_OK;

@@ -48,4 +48,5 @@ refused 'optim.clip=0 would do' optim.clip=1
 refused 'exchange.codec=none would do' exchange.codec=topk
 refused 'exchange.chunks=1 would do' exchange.policy=average
 refused 'exchange.chunks=1 would do' mesh.pipe=2
+refused 'exchange.chunks=1 would do' exchange.group=1 exchange.outer.policy=average
 refused 'exact=true' exact=true
