@@ -182,14 +182,14 @@ tt_status tt__late_check(const tt_job *job)
                        "%lld pipe.schedule says when updates come; "
                        "exchange.chunks=1 would do",
                        (long long)job->grid.size[TT_AXIS_PIPE]);
-    if (!tt_job_is_late(job))
-        return TT_OK;
-    if (policy->kind != TT_POLICY_SUM)
+    if (job->exchange.chunks > 1 && policy->kind != TT_POLICY_SUM)
         return tt_fail(TT_ERR_ARG,
                        "exchange.chunks lets sums of gradients end late, and "
                        "exchange.policy=%s has none; exchange.chunks=1 would "
                        "do",
                        policy->name);
+    if (!tt_job_is_late(job))
+        return TT_OK;
     if (job->exchange.group > 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.chunks is for sums over all replicas, and "
