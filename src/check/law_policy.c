@@ -318,13 +318,14 @@ static tt_status check_coded(tt__law_policy_subject *s)
 static tt_status check_codec(tt_law_report *r, const tt_policy_def *policy,
                              const tt_codec_def *codec)
 {
-    tt__law_policy_subject s = {.r = r,
-                                .policy = policy,
-                                .codec = codec,
-                                .sample = policy->samples[0],
-                                .replicas = 4,
-                                .group = 4,
-                                .arena = tt_arena_create()};
+    tt__law_policy_subject s = {
+        .r = r,
+        .policy = policy,
+        .codec = codec,
+        .sample = policy->samples != NULL ? policy->samples[0] : "",
+        .replicas = 4,
+        .group = 4,
+        .arena = tt_arena_create()};
     tt_status status = s.arena == NULL ? TT_ERR_NOMEM : check_coded(&s);
     tt_job_close(s.job);
     tt_arena_destroy(s.arena);

@@ -254,7 +254,8 @@ static bool is_server(const double *v, const tt_server_rules *rules)
            sum_of(worker + 6, workers, OF_WORKER) == v[2] &&
            (rules->is_noted ? counted <= v[1] : counted == v[1]) &&
            are_pushes(push, n, worker, workers, v[0]) &&
-           are_counts(push + n * OF_PUSH, (EACH * workers - n) * OF_PUSH, 0) &&
+           are_counts(push + n * OF_PUSH,
+                      ((int64_t)EACH * workers - n) * OF_PUSH, 0) &&
            has_pending(push, n, worker, workers);
 }
 

@@ -38,17 +38,31 @@ void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
 }
 
 // Eight sums side by side, of every eighth element each: one sum would wait for itself.
+enum { LANES = 8 };
+
+static void square_floats(const float *x, int64_t n, double lane[LANES])
+{
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += (double)x[i + k] * (double)x[i + k];
+}
+
+static void square_doubles(const double *x, int64_t n, double lane[LANES])
+{
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += x[i + k] * x[i + k];
+}
+
 double tt_vector_squares(const tt_vector_span *s, const void *x)
 {
-    enum { LANES = 8 };
     double lane[LANES] = {0}, sum = 0;
-    const tt_vector_span blocks = {s->is_wide, s->n / LANES};
-    EACH(
-        &blocks, for (int k = 0; k < LANES; k++) {
-            const double v = (double)((const T *)x)[i * LANES + k];
-            lane[k] += v * v;
-        });
-    for (int64_t i = blocks.n * LANES; i < s->n; i++) {
+    const int64_t even = s->n / LANES * LANES;
+    if (s->is_wide)
+        square_doubles(x, even, lane);
+    else
+        square_floats(x, even, lane);
+    for (int64_t i = even; i < s->n; i++) {
         const double v =
             s->is_wide ? ((const double *)x)[i] : (double)((const float *)x)[i];
         lane[i % LANES] += v * v;

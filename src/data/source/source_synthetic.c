@@ -101,7 +101,7 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     const int64_t c = source->channels, h = source->height, w = source->width;
     TT_TRY(tt_image_reserve(out, c, h, w, false));
     TT_TRY(label(source, index, label_out));
-    const uint8_t *pattern = s->pattern + *label_out * CELLS * c;
+    const uint8_t *pattern = s->pattern + (int64_t)*label_out * CELLS * c;
     uint8_t *to = out->u8;
     for (int64_t y = 0; y < h; y++)
         for (int64_t x = 0; x < w; x++, to += c)
