@@ -46,10 +46,11 @@ static void times_turned(const double *w, const double *x, double *y, int64_t n)
 double tt_policy_mix_rate(const double *w, int64_t n)
 {
     enum { ROUNDS = 2000 };
-    double *x = tt_alloc(2 * n * (int64_t)sizeof *x), *y = x + n;
+    double *x = tt_alloc(2 * n * (int64_t)sizeof *x);
     double rate = 0, before = -1;
     if (x == NULL)
         return -1;
+    double *y = x + n;
     // no wave of a regular graph has an angle of 90 degrees to this
     for (int64_t i = 0; i < n; i++)
         x[i] = sin(1.7 * (double)i * (double)i + 0.3) + (i == 0);
