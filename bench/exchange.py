@@ -2,14 +2,14 @@
 """exchange - which codecs reach a loss how much sooner on a slow network.
 
     bench/exchange.py [--rate BYTES] [--ranks N] [--steps N] [--more TIMES] [--seconds S]
-                   [--width N] [--out FOLDER] [--netns RATE]
+                   [--width N] [--every N] [--out FOLDER] [--netns RATE]
                    [[POLICY+]CODEC[:OPTION=VALUE...] ...]
 
 Trains one small GPT on the texts in /usr/share/common-licenses (or --data FOLDER) with
 the dense ring and with each codec, or policy and codec (average+int8:exchange.every=8;
 options that do not begin with exchange. are the codec's): these take --more times as many steps, since what
 codes do not say comes late. The goal is the validation loss with which the dense ring
-ends, and 1% more. Prints when each was there, and writes curves of loss over seconds
+ends, and 1% more; it is asked for after every --every steps. Prints when each was there, and writes curves of loss over seconds
 and over bytes (svg) and all numbers (json) to --out.
 
 --rate is that of each rank's link, by the slow transport (12.5e6: 100 Mbit/s). With
@@ -44,7 +44,7 @@ def command(args, name, folder):
         "model.width=%d" % args.width, "model.context=32", "data=text",
         "data.path=" + args.data, "data.tokenizer=chars",
         "batch=%d" % args.ranks, "optim=adamw", "optim.lr=2e-3", "threads=1",
-        "train.steps=%d" % (args.steps * (1 if name == "dense" else args.more)), "log.every=5", "eval.every=5",
+        "train.steps=%d" % (args.steps * (1 if name == "dense" else args.more)), "log.every=%d" % args.every, "eval.every=%d" % args.every,
         "eval.batches=8", "checkpoint.every=0", "collective=ring",
         "run=" + folder] + settings(args, name)
     if args.netns:
@@ -143,6 +143,7 @@ def main():
     p.add_argument("--width", type=int, default=256)
     p.add_argument("--steps", type=int, default=60)
     p.add_argument("--more", type=int, default=2)
+    p.add_argument("--every", type=int, default=5)
     p.add_argument("--seconds", type=float, default=300)
     p.add_argument("--out")
     p.add_argument("codec", nargs="*", default=CODECS)
