@@ -2,14 +2,7 @@
 # what is finished is not run again; Ctrl-C stops and the same command goes on.
 # deadline: 300
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 command -v python3 >/dev/null || {
     echo "python3 is not installed"

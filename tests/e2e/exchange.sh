@@ -2,14 +2,7 @@
 # did not stop, for every codec that keeps something; other replicas are another run.
 # deadline: 600
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 # train RUN RANKS SETTINGS... - what it says goes to a file.
 train() {

@@ -2,14 +2,7 @@
 # changes: losses with a learning rate of its own in each step, a run that stops in the
 # middle and goes on otherwise, and what is refused.
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 # train RUN SETTINGS... - what it says goes to a file.
 train() {

@@ -3,14 +3,7 @@
 # start from it, in a fork.
 # deadline: 600
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 # train RUN RANKS SETTINGS... - what it says goes to a file.
 train() {

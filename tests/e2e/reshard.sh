@@ -2,14 +2,7 @@
 # passed over by all ranks. RESHARD=560 for all pairs of tools/reshard.
 # deadline: 1800
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 TUTTI="$TUTTI" tools/reshard --pairs "${RESHARD:-6}"
 

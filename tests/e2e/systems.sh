@@ -3,14 +3,7 @@
 # words has one loss. SYSTEMS=all takes all of them, else every sixteenth.
 # deadline: 1200
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 command -v python3 >/dev/null || {
     echo "python3 is not installed"

@@ -3,8 +3,10 @@
 #include "jobs.h"
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "test.h"
 
+#include <math.h>
 #include <string.h>
 
 const family *family_named(const char *name)
@@ -92,4 +94,26 @@ bool same_states(states a, states b)
     tt_free(a.data);
     tt_free(b.data);
     return is_same;
+}
+
+tt_status feed_one_batch(void *user, const tt_job *job, int64_t micro, void *x,
+                         void *y)
+{
+    static const char *const name[] = {"x", "y"};
+    void *const data[] = {x, y};
+    (void)user;
+    for (int k = 0; k < 2; k++) {
+        const tt_type *type =
+            &job->graph->value[tt_graph_find(job->graph, name[k]).id].type;
+        const int64_t n = tt_shape_count(&type->shape);
+        const int64_t first = micro % job->options.accumulate * n;
+        const uint64_t key = tt_rng_key(5, name[k], 0);
+        for (int64_t i = 0; i < n; i++) {
+            const double u = tt_rng_uniform(key, (uint64_t)(first + i));
+            tt_dtype_store(type->dtype, data[k], i,
+                           tt_dtype_is_float(type->dtype) ? 2 * u - 1
+                                                          : floor(7 * u));
+        }
+    }
+    return TT_OK;
 }

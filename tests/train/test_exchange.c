@@ -2,7 +2,6 @@
 // codes that lose nothing change nothing, the loss falls, and what cannot be is refused.
 
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "crew.h"
 #include "jobs.h"
 #include "ops/ops.h"
@@ -247,34 +246,13 @@ TEST(codes_leave_in_backward)
 // ---- what loses nothing --------------------------------------------------
 
 // Trains on one batch; the losses of all steps.
-static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
-                      void *y)
-{
-    static const char *const name[] = {"x", "y"};
-    void *const data[] = {x, y};
-    (void)user;
-    for (int k = 0; k < 2; k++) {
-        const tt_type *type =
-            &job->graph->value[tt_graph_find(job->graph, name[k]).id].type;
-        const int64_t n = tt_shape_count(&type->shape);
-        const uint64_t key = tt_rng_key(5, name[k], 0);
-        for (int64_t i = 0; i < n; i++) {
-            const double u = tt_rng_uniform(key, (uint64_t)(micro * n + i));
-            tt_dtype_store(type->dtype, data[k], i,
-                           tt_dtype_is_float(type->dtype) ? 2 * u - 1
-                                                          : floor(7 * u));
-        }
-    }
-    return TT_OK;
-}
-
 static void train(const family *f, const char *const *more, int steps,
                   double *loss)
 {
     made m = start_job(f, more, false);
     for (int i = 0; i < steps; i++) {
         tt_step_result result;
-        CHECK_OK(tt_job_step(m.job, feed, NULL, &result));
+        CHECK_OK(tt_job_step(m.job, feed_one_batch, NULL, &result));
         loss[i] = result.loss;
     }
     close_job(&m);

@@ -3,14 +3,7 @@
 # goes on elsewhere ends in the same bits; a server with bsp is the all-reduce.
 # deadline: 300
 set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_STATE_HOME="$folder/state"
-
-die() {
-    echo "$1"
-    exit 1
-}
+. tests/script_begin
 
 # train RUN RANKS SETTINGS... - what it says goes to a file.
 train() {

@@ -10,6 +10,35 @@
 #include <math.h>
 #include <string.h>
 
+void with_policy(const tt_policy_def *policy, const char *sample,
+                 const char *const *more, tt_arena *arena,
+                 const char *all[SETTINGS])
+{
+    int n = 0;
+    char *text = tt_arena_strdup(arena, sample), *rest = NULL;
+    all[n++] = tt_arena_printf(arena, "exchange.policy=%s", policy->name);
+    for (char *p = strtok_r(text, " ", &rest); p != NULL;
+         p = strtok_r(NULL, " ", &rest))
+        all[n++] = tt_arena_printf(arena, "exchange.%s", p);
+    for (; *more != NULL; more++)
+        all[n++] = *more;
+    CHECK(n < SETTINGS);
+    all[n] = NULL;
+}
+
+int each_policy(policy_wanted_fn *is_wanted, policy_fn *check)
+{
+    int n = 0, tried = 0;
+    const tt_policy_def *const *all = tt_policy_all(&n);
+    tt_arena *arena = tt_arena_create();
+    for (int i = 0; i < n; i++)
+        for (const char *const *s = all[i]->samples;
+             is_wanted(all[i]) && *s != NULL; s++, tried++)
+            check(all[i], *s, arena);
+    tt_arena_destroy(arena);
+    return tried;
+}
+
 void check_ranks(const char *name, const char *const *more,
                  const int32_t *ranks, int64_t steps)
 {

@@ -1,32 +1,11 @@
 // Averages that come the more often the lower the loss is (exchange.adaptive): as the
 // formula says, and the same on any number of ranks.
 
-#include "base/rng.h"
 #include "test.h"
 #include "train/jobs.h"
 #include "train/replicas/outcomes.h"
 
 #include <math.h>
-
-// Trains on one batch, so that the loss falls.
-static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
-                      void *y)
-{
-    static const char *const name[] = {"x", "y"};
-    void *const data[] = {x, y};
-    (void)user;
-    (void)micro;
-    for (int k = 0; k < 2; k++) {
-        const tt_type *type =
-            &job->graph->value[tt_graph_find(job->graph, name[k]).id].type;
-        const int64_t n = tt_shape_count(&type->shape);
-        const uint64_t key = tt_rng_key(5, name[k], 0);
-        for (int64_t i = 0; i < n; i++)
-            tt_dtype_store(type->dtype, data[k], i,
-                           floor(7 * tt_rng_uniform(key, (uint64_t)i)));
-    }
-    return TT_OK;
-}
 
 // Every step has as many targets, so a round's loss is the mean of its steps' losses.
 TEST(averages_come_as_the_loss_says)
@@ -39,7 +18,7 @@ TEST(averages_come_as_the_loss_says)
     int64_t every = 12, last = 0, least = 12;
     for (int64_t step = 1; step <= 80; step++) {
         tt_step_result r;
-        CHECK_OK(tt_job_step(m.job, feed, NULL, &r));
+        CHECK_OK(tt_job_step(m.job, feed_one_batch, NULL, &r));
         sum += r.loss;
         const bool is_due = step - last >= every;
         CHECK_MSG((m.job->replicas.agreed == 1) == is_due,
