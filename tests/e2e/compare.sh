@@ -66,6 +66,14 @@ done
 compare nosuch -n 2 run="$folder/none" && die 'nothing ran and all is well'
 grep -q '^nosuch did not run: unknown system' "$folder/out" || die 'no sentence'
 
+# Another program starts the ranks, or says why it cannot.
+compare ddp -n 2 run="$folder/launch" train.steps=2 --repeat 1 --no-timeline \
+    --launch 'env TUTTI_PROBE=launched' || die "--launch: $(cat "$folder/err")"
+grep -q '^ddp ' "$folder/out" || die "no row: $(cat "$folder/out")"
+compare ddp -n 2 run="$folder/nolaunch" train.steps=2 --launch nosuchprogram &&
+    die 'a launcher that is not there is taken'
+grep -q 'nosuchprogram: cannot be started' "$folder/err" || die "$(cat "$folder/err")"
+
 # A loss ends a run, on slow links.
 compare ddp dgc -n 2 run="$folder/until" --until loss=2.2 --repeat 1 --no-timeline \
     --link 1gbit --latency 20us train.steps=4000 --json || die "$(cat "$folder/err")"

@@ -31,6 +31,22 @@ train turns exchange.chunks=4 zero=1 train.stop=8 || die "$(cat "$folder/out")"
 train turns || die "$(cat "$folder/out")"
 [ "$(losses plain)" = "$(losses turns)" ] || die "other losses: $(losses turns)"
 
+# A signal that reaches one rank alone stops all after the same step.
+timeout 120 "$TUTTI" train examples/gpt-tiny.yaml run="$folder/signal" train.steps=100000 \
+    optim.clip=0 optim.warmup=0 log.every=5 checkpoint.every=0 threads=1 exchange.chunks=3 \
+    -n 2 >"$folder/out" 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+    grep -q '"step":5,' "$folder/signal/metrics.jsonl" 2>/dev/null && break
+    sleep 0.1
+done
+program=$(pgrep -P $pid) || die "it did not start: $(cat "$folder/out")"
+kill -TERM "$(pgrep -P "$program" | tail -1)"
+status=0
+wait $pid || status=$?
+[ $status -eq 3 ] || die "stopped with $status: $(cat "$folder/out")"
+grep -q 'saved' "$folder/out" || die "not saved: $(cat "$folder/out")"
+
 refused() {
     words=$1
     shift

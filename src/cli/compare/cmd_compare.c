@@ -34,6 +34,9 @@ static tt_status describe(const tt_compare *c, tt_str *out)
         tt_str_addf(out, "until_seconds: %.17g\n", c->until_seconds);
     for (const char *const *s = c->extra; *s != NULL; s++)
         tt_str_addf(out, "# %s\n", *s);
+    if (c->launch[0] != NULL)
+        tt_str_addf(out, "# launched by %s\n",
+                    tt_cli_value(c->cli, "--launch"));
     for (int64_t i = 0; i < c->cli->settings.n; i++) {
         const tt_setting *s = &c->cli->settings.v[i];
         if (strcmp(s->key, "run") != 0)
@@ -196,8 +199,9 @@ static tt_status name_it(const tt_compare *c, tt_compared *out)
                 c->rounds == 1 ? "once" : "");
     if (c->rounds > 1)
         tt_str_addf(&about, "%d times, in turns", c->rounds);
-    const char *const shown[] = {"--link", "--latency", "--pace", "--until"};
-    for (int i = 0; i < 4; i++)
+    const char *const shown[] = {"--link", "--latency", "--pace", "--until",
+                                 "--launch"};
+    for (int i = 0; i < 5; i++)
         if (tt_cli_value(c->cli, shown[i]) != NULL)
             tt_str_addf(&about, "; %s %s", shown[i] + 2,
                         tt_cli_value(c->cli, shown[i]));
@@ -281,12 +285,14 @@ static tt_status run(tt_cli *cli, int *exit_out)
 }
 
 static const tt_flag flags[] = {
-    {"-n", "ranks of each run, on this machine", "N"},
+    {"-n", "ranks of each run", "N"},
     {"--repeat", "rounds, each of which runs all systems (2)", "K"},
     {"--until", "end of a run: loss=2.0, time=60 or samples=5000", "END"},
     {"--link", "rate of links between ranks: 1gbit, 100mbit", "RATE"},
     {"--latency", "of a message: 50us", "TIME"},
     {"--pace", "speeds of the ranks: 1,1,0.5", "LIST"},
+    {"--launch", "what starts the ranks: 'mpirun -n 4', 'srun -n 16'",
+     "COMMAND"},
     {"--where", "systems whose field has the word, as codec=topk",
      "FIELD=WORD"},
     {"--system", "a system of one's own", "FILE.yaml"},

@@ -41,7 +41,9 @@ typedef struct tt_compare {
     double until_loss, until_seconds; // NaN: no such end
     int64_t steps;                    // of a run
     const char *const *extra; // settings of all runs: key=value; NULL ends them
-    bool is_silent;           // no progress
+    const char *const
+        *launch;    // words that start ranks, before the program's own
+    bool is_silent; // no progress
     const volatile sig_atomic_t *stop;
 } tt_compare;
 

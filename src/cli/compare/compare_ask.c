@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ONES_MAX = 512, ROUNDS_MAX = 64, EXTRA_MAX = 24 };
+enum { ONES_MAX = 512, ROUNDS_MAX = 64, EXTRA_MAX = 24, LAUNCH_MAX = 64 };
 static const int64_t points = 40;        // of a curve
 static const int64_t no_end = 100000000; // steps of a run that time ends
 
@@ -223,6 +223,35 @@ static tt_status ask_folder(tt_compare *c)
     return c->folder != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
+// The words of --launch, which spaces part.
+static tt_status ask_launch(tt_compare *c)
+{
+    tt_arena *arena = c->cli->arena;
+    const char *text = tt_cli_value(c->cli, "--launch");
+    char *words = tt_arena_strdup(arena, text != NULL ? text : "");
+    const char **launch =
+        tt_arena_alloc(arena, LAUNCH_MAX * (int64_t)sizeof *launch);
+    char *next = NULL;
+    int n = 0;
+    if (words == NULL || launch == NULL)
+        return TT_ERR_NOMEM;
+    for (char *w = strtok_r(words, " ", &next); w != NULL;
+         w = strtok_r(NULL, " ", &next)) {
+        if (n == LAUNCH_MAX - 1)
+            return tt_fail(TT_ERR_ARG,
+                           "--launch has more than %d words; a script of one's "
+                           "own can hold them",
+                           LAUNCH_MAX - 1);
+        launch[n++] = w;
+    }
+    launch[n] = NULL;
+    c->launch = launch;
+    return text == NULL || n > 0
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "--launch is empty; it starts ranks, as "
+                                     "--launch 'mpirun -n 4' does");
+}
+
 static tt_status ask_numbers(tt_compare *c)
 {
     const char *repeat = tt_cli_value(c->cli, "--repeat");
@@ -253,6 +282,7 @@ tt_status tt__compare_ask(tt_cli *cli, tt_compare *out)
         return tt_fail(TT_ERR_ARG, "compare takes systems as words: `tutti "
                                    "compare FILE.yaml ddp gpipe -n 4`");
     TT_TRY(ask_numbers(&c));
+    TT_TRY(ask_launch(&c));
     TT_TRY(ask_systems(&c));
     TT_TRY(ask_end(&c));
     ask_logs(&a);

@@ -2,8 +2,9 @@
 //
 // It is this program, started again as `tutti train`: the same launcher, the same
 // checks, the same resuming. So a comparison measures what users get, and a rank that
-// dies takes its own run with it and no other. The parent waits, looks at the metrics
-// now and then where a loss or a time ends the run, and hands signals on.
+// dies takes its own run with it and no other. With --launch another program starts the
+// ranks (mpirun, srun, tools/netns). The parent waits, looks at the metrics now and then
+// where a loss or a time ends the run, and hands signals on.
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@ typedef struct child {
     const tt_compare *of;
     const char *folder; // of the run
     const char *out, *log;
+    const char *program; // what is started: this one, or a launcher
     const char *arg[ARGS_MAX];
     int n;
     pid_t pid;
@@ -77,10 +80,32 @@ static void add_given(child *p)
     }
 }
 
-static void make_args(child *p, const tt_compare_one *one, bool is_trace)
+// The launcher's words, and this program by its path, which ranks elsewhere need too.
+static tt_status add_program(child *p)
+{
+    const char *const *word = p->of->launch;
+    char path[PATH_MAX];
+    p->program = "/proc/self/exe";
+    if (word[0] == NULL) {
+        add(p, "tutti");
+        return TT_OK;
+    }
+    const ssize_t n = readlink(p->program, path, sizeof path - 1);
+    if (n < 0)
+        return tt_fail(TT_ERR_IO, "/proc/self/exe: cannot be read: %s",
+                       strerror(errno));
+    path[n] = '\0';
+    p->program = word[0];
+    for (; *word != NULL; word++)
+        add(p, *word);
+    add(p, tt_arena_strdup(p->of->cli->arena, path));
+    return TT_OK;
+}
+
+static tt_status make_args(child *p, const tt_compare_one *one, bool is_trace)
 {
     tt_arena *arena = p->of->cli->arena;
-    add(p, "tutti");
+    TT_TRY(add_program(p));
     add(p, "train");
     for (const char *const *s = p->of->extra; *s != NULL; s++)
         add(p, *s);
@@ -97,6 +122,7 @@ static void make_args(child *p, const tt_compare_one *one, bool is_trace)
     add(p, tt_arena_printf(arena, "-n%d", p->of->ranks));
     add(p, "--json");
     p->arg[p->n] = NULL;
+    return TT_OK;
 }
 
 // ---- the process ---------------------------------------------------------
@@ -119,13 +145,15 @@ static tt_status start(child *p)
             error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO,
                                                      p->log, flags, 0644);
         if (error == 0)
-            error = posix_spawn(&p->pid, "/proc/self/exe", &actions, NULL, argv,
-                                environ);
+            error = posix_spawnp(&p->pid, p->program, &actions, NULL, argv,
+                                 environ);
         (void)posix_spawn_file_actions_destroy(&actions);
     }
-    return error == 0 ? TT_OK
-                      : tt_fail(TT_ERR_IO, "%s: cannot be started: %s",
-                                p->folder, strerror(error));
+    return error == 0
+               ? TT_OK
+               : tt_fail(TT_ERR_IO, "%s: cannot be started: %s",
+                         p->of->launch[0] != NULL ? p->program : p->folder,
+                         strerror(error));
 }
 
 // The mean of the last few logged losses.
@@ -223,7 +251,7 @@ tt_status tt_compare_child(const tt_compare *c, const tt_compare_one *one,
                .log = tt_compare_path(c, name, ".log")};
     if (p.folder == NULL || p.out == NULL || p.log == NULL)
         return TT_ERR_NOMEM;
-    make_args(&p, one, is_trace);
+    TT_TRY(make_args(&p, one, is_trace));
     TT_TRY(start(&p));
     const int status = wait_for(&p);
     *outcome_out = TT_COMPARE_DONE;
