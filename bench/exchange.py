@@ -45,7 +45,8 @@ def command(args, name, folder):
         "data.path=" + args.data, "data.tokenizer=chars",
         "batch=%d" % args.ranks, "optim=adamw", "optim.lr=2e-3", "threads=1",
         "train.steps=%d" % (args.steps * (1 if name == "dense" else args.more)), "log.every=%d" % args.every, "eval.every=%d" % args.every,
-        "eval.batches=8", "checkpoint.every=0", "collective=ring",
+        "eval.batches=8", "checkpoint.every=0", "checkpoint.best=false",
+        "collective=ring",
         "run=" + folder] + settings(args, name)
     if args.netns:
         return [os.path.join(TOP, "tools/netns"), "--hosts", str(args.ranks),

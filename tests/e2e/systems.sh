@@ -66,6 +66,23 @@ for name in "horovod", "lbann-data", "firecaffe":
         assert abs(a - b) <= 1e-9 * abs(a), (name, a, b)
 TEXT
 
+# On one rank all kinds of exact data parallelism run the very steps of a plain run, and
+# so take its time.
+steps() {
+    "$TUTTI" plan examples/gpt-tiny.yaml "$@" -n 1 --steps 2>"$folder/err" | grep -v '^fits'
+}
+steps >"$folder/plain"
+n=0
+for file in systems/*.yaml; do
+    grep -q '^exact: true' "$file" && grep -q '^partition: data$' "$file" || continue
+    grep -q 'recompute\|offload\|optim:\|accumulate\|exchange.policy' "$file" && continue
+    steps system="$(basename "$file" .yaml)" >"$folder/steps"
+    cmp -s "$folder/plain" "$folder/steps" ||
+        die "$file: other steps than a plain run: $(diff "$folder/plain" "$folder/steps" | head)"
+    n=$((n + 1))
+done
+[ $n -ge 15 ] || die "only $n kinds of data parallelism"
+
 # A system of one's own is a file; its mistakes have a place.
 sed 's/collective: ring/colective: ring/' systems/ddp.yaml >"$folder/mine.yaml"
 "$TUTTI" train examples/mlp-tiny.yaml system="$folder/mine.yaml" -n 2 \
