@@ -15,6 +15,7 @@
 //   dynamic_step   one step: follow the list     dynamic_server   updates
 //   dynamic_state  the model, checkpoints        dynamic_post     messages
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
+//   wall_rules     its order, updates, answers   wall_post        its letters
 //   dynamic_did    what workers did, for reports
 //   crowd          workers with weights of their own, and no server
 //
@@ -167,12 +168,6 @@ void tt__dynamic_note(tt_dynamic *d, int32_t worker, bool is_dropped);
 void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *result);
 // Refuses a gradient whose loss is above the job's limit: when it is delivered.
 void tt__dynamic_judge(const tt_dynamic *d, double *head);
-
-// wall: instead of the list.
-tt_status tt__wall_open(tt_dynamic *d);
-void tt__wall_close(tt_dynamic *d);
-void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
-tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
 
 // list: reads the file that exchange.schedule names; who is next by it.
 tt_status tt__list_open(tt_dynamic *d);

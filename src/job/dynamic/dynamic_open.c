@@ -4,6 +4,7 @@
 #include "config/pace.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
 #include <string.h>
@@ -247,11 +248,6 @@ tt_status tt__dynamic_check(tt_job *job)
     TT_TRY(check_parts(job, clock));
     TT_TRY(check_gather(job, clock, bound));
     TT_TRY(check_stale(job, clock));
-    if (strcmp(p->pace.schedule, "wall") == 0 &&
-        p->server != TT_SERVER_SINGLE && job->peers.size > 1)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.schedule=wall: shards would take gradients in "
-                       "orders of their own; exchange.server=single would do");
     return set_grid(job);
 }
 

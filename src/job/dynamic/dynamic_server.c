@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "job/dynamic/dynamic_math.h"
+#include "job/dynamic/wall.h"
 
 #include <math.h>
 #include <string.h>
@@ -282,8 +283,11 @@ static tt_status measure(tt_dynamic *d, double count, double *norm_out)
         if (is_mine(d, p) && !p->is_buffer)
             square[i] = tt_vector_squares(&n, in_shard(d, d->sum, p));
     }
-    const tt_status status =
-        d->params->server == TT_SERVER_SHARDED ? share(d, square) : TT_OK;
+    tt_status status = TT_OK;
+    if (d->wall != NULL)
+        status = tt__wall_sum(d, square, d->n_parts);
+    else if (d->params->server == TT_SERVER_SHARDED)
+        status = share(d, square);
     for (int32_t i = 0; i < d->n_parts; i++)
         sum += square[i];
     tt_free(square);
@@ -365,7 +369,8 @@ static tt_status measure_change(tt_dynamic *d, double own, double *change_out)
     if (all == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for an update");
     all[d->job->peers.rank] = own;
-    const tt_status status = tt__post_sum(d, all, ranks);
+    const tt_status status = d->wall != NULL ? tt__wall_sum(d, all, ranks)
+                                             : tt__post_sum(d, all, ranks);
     for (int32_t r = 0; r < ranks; r++)
         *change_out = all[r] > *change_out ? all[r] : *change_out;
     tt_free(all);
@@ -390,7 +395,7 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
     const double own =
         asks && u.n > 0 ? tt_vector_farthest(&d->shard, d->now, d->before) : 0;
     *change_out = own;
-    return asks && d->wall == NULL ? measure_change(d, own, change_out) : TT_OK;
+    return asks ? measure_change(d, own, change_out) : TT_OK;
 }
 
 // ---- an answer -----------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
 #include <math.h>

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
 #include <math.h>

@@ -1,0 +1,135 @@
+// wall - what the files of the wall clock share. See dynamic_wall.c for the idea.
+//
+//   dynamic_wall   this rank's workers; a step; a meeting
+//   wall_rules     deliveries in their one order; updates and answers by the rules
+//   wall_post      letters between ranks
+
+#ifndef TT_JOB_DYNAMIC_WALL_H
+#define TT_JOB_DYNAMIC_WALL_H
+
+#include "base/clock.h"
+#include "job/dynamic/dynamic.h"
+
+typedef enum tt__wall_kind {
+    TT_WALL_PUSH,   // to rank 0: a gradient's head, and rank 0's part of it
+    TT_WALL_PART,   // to another shard: its part
+    TT_WALL_ORDER,  // from rank 0 to the other shards: that gradient is next
+    TT_WALL_ANSWER, // from a shard: its weights
+    TT_WALL_STEP,   // from rank 0: a step is over, with its results
+    TT_WALL_SUM,    // between shards: numbers of an update
+    TT_WALL_FIN,    // nothing more until the ranks have met
+} tt__wall_kind;
+
+enum {
+    TT_WALL_NORM = TT_HEAD_N,
+    TT_WALL_STOP,
+    TT_WALL_SAVE,
+    TT_WALL_RATE,
+    TT_WALL_WAITED, // a push's: seconds from weights to computing, and of that
+    TT_WALL_COMPUTED,
+    TT_WALL_N
+};
+
+typedef struct tt__wall_letter {
+    int64_t kind, worker, bytes; // of what follows
+    double v[TT_WALL_N];         // a push's head; a step's results
+} tt__wall_letter;
+
+typedef struct tt__wall_copy { // weights that are on their way to workers
+    int64_t readers, version;
+    struct tt__wall_copy *next;
+    void *data;
+} tt__wall_copy;
+
+typedef struct tt__wall_parcel { // on its way out
+    tt__wall_letter head;
+    tt__wall_copy *snapshot; // that it reads, or NULL
+    tt_msg msg[2];
+    struct tt__wall_parcel *next;
+} tt__wall_parcel;
+
+typedef struct tt__wall_event { // waits for its turn
+    tt__wall_letter head;
+    struct tt__wall_event *next;
+} tt__wall_event;
+
+typedef struct tt__wall_line { // from another rank
+    int32_t peer;
+    bool is_open, has_head; // a receive is posted; its head is here
+    bool is_fin;            // it has said its last word
+    tt__wall_letter head;
+    tt_msg msg;
+    bool has_sum[2]; // of an even and an odd update
+    double *sum[2];
+} tt__wall_line;
+
+typedef struct tt__wall_inbox { // of a worker, at a shard
+    bool is_here;
+    void *data;
+} tt__wall_inbox;
+
+struct tt__wall {
+    int32_t n_lines, n_shards;
+    tt__wall_line *line;
+    tt__wall_inbox *inbox;
+    tt__wall_parcel *out, *spare; // not yet gone; to be used again
+    tt__wall_copy *snapshots;
+    tt__wall_event *queue, **last;
+    bool is_following; // the queue
+    bool wants_stop;   // some rank
+    bool is_over;      // the step
+    tt_step_result step;
+    int64_t n_sums;
+    double *sum[2];   // what this shard says
+    double began;     // tt_clock_seconds, less what was between steps
+    double elapsed;   // in all steps, also of earlier starts
+    double *got;      // per worker of this rank: when its weights came
+    int32_t *missing; // the same: shards that have not answered
+};
+
+// Seconds of steps so far: evaluations and checkpoints do not count.
+static inline double tt__wall_now(const tt_dynamic *d)
+{
+    return tt_clock_seconds() - d->wall->began;
+}
+
+static inline bool tt__wall_is_first(const tt_dynamic *d)
+{
+    return tt_peers_is_first(&d->job->peers);
+}
+
+// ---- dynamic_wall ---------------------------------------------------------
+
+tt_status tt__wall_open(tt_dynamic *d);
+void tt__wall_close(tt_dynamic *d);
+void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
+// Instead of the list.
+tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
+
+// ---- wall_post -----------------------------------------------------------
+
+// `data` stays as it is until the letter is gone, or is a snapshot's.
+tt_status tt__wall_send(tt_dynamic *d, int32_t to, const tt__wall_letter *head,
+                        void *data, tt__wall_copy *snapshot);
+// The weights of this version, kept until they are gone.
+tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
+                            tt__wall_copy **out);
+// Takes in what has come; the rules are not followed.
+tt_status tt__wall_receive(tt_dynamic *d, bool *did_out);
+// A letter from `line` is whole.
+tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line);
+// Where what follows a letter belongs.
+tt_status tt__wall_room(tt_dynamic *d, const tt__wall_line *line, void **out);
+// Sums over all shards, in place: of numbers that one has and the others have not (0).
+tt_status tt__wall_sum(tt_dynamic *d, double *v, int64_t n);
+tt_status tt__wall_post_open(tt_dynamic *d);
+void tt__wall_post_close(tt_dynamic *d);
+
+// ---- wall_rules ----------------------------------------------------------
+
+tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head);
+tt_status tt__wall_follow(tt_dynamic *d);
+// A shard has answered a worker of this rank.
+void tt__wall_answered(tt_dynamic *d, int32_t worker);
+
+#endif

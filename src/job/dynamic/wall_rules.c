@@ -1,0 +1,196 @@
+// wall_rules - deliveries by the wall clock, in one order on all shards.
+//
+// Rank 0 takes gradients in the order in which their heads come to it, and says that order to
+// the other shards. Each follows the rules by it (they are a pure function of the order), so
+// all make the same updates of their tensors and answer the same workers, though nobody
+// asks the others when. A shard that has the order and not yet its part of the gradient waits
+// for that alone.
+//
+//   rank 0    push 3 | push 1 | ...                    queue of pushes
+//   shard 1   order 3 | order 1 | ...  step            queue of what rank 0 said
+//
+// A queue stands still while a step is over: what comes then belongs to the next one.
+
+#include "base/alloc.h"
+#include "job/dynamic/wall.h"
+
+#include <string.h>
+
+tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head)
+{
+    tt__wall_event *e = tt_alloc(sizeof *e);
+    if (e == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for messages");
+    e->head = *head;
+    *d->wall->last = e;
+    d->wall->last = &e->next;
+    return TT_OK;
+}
+
+void tt__wall_answered(tt_dynamic *d, int32_t worker)
+{
+    const int32_t i = worker - d->first;
+    if (--d->wall->missing[i] > 0)
+        return;
+    d->own[i].is_computed = false;
+    d->own[i].number++;
+    d->wall->got[i] = tt__wall_now(d);
+}
+
+static tt_status answer(tt_dynamic *d, int32_t worker)
+{
+    void *weights = tt__dynamic_weights(d, worker);
+    const tt__wall_letter head = {.kind = TT_WALL_ANSWER,
+                                  .worker = worker,
+                                  .bytes = tt_vector_bytes(&d->shard),
+                                  .v = {[TT_WALL_RATE] = d->job->lr}};
+    const tt__dynamic_worker *own = tt__worker_own(d, worker);
+    tt__wall_copy *snapshot = NULL;
+    if (tt__wall_is_first(d))
+        tt_drawn_begin(&d->drawn, worker);
+    d->rate[worker] = d->job->lr;
+    if (own == NULL) {
+        TT_TRY(tt__wall_snapshot(d, weights, &snapshot));
+        return tt__wall_send(d, tt__worker_rank(d, worker), &head,
+                             snapshot->data, snapshot);
+    }
+    memcpy(tt__element_at(d, own->weights, d->bound[d->job->peers.rank]),
+           weights, (size_t)head.bytes);
+    tt__wall_answered(d, worker);
+    return TT_OK;
+}
+
+static tt_status follow_rules(tt_dynamic *d)
+{
+    for (;;) {
+        int32_t worker = -1;
+        double change = 0;
+        switch (tt_server_next(&d->server, &worker)) {
+        case TT_SERVER_APPLY:
+            TT_TRY(tt__dynamic_apply(d, &change));
+            tt_server_applied(&d->server, change);
+            d->n_updates++;
+            break;
+        case TT_SERVER_ANSWER:
+            TT_TRY(answer(d, worker));
+            break;
+        default:
+            return TT_OK;
+        }
+    }
+}
+
+// The gradient that has come is the server's; what lay there is room for the next one.
+static void put(tt_dynamic *d, int32_t worker, int32_t slot,
+                const double head[TT_HEAD_N])
+{
+    tt__wall_inbox *inbox = &d->wall->inbox[worker];
+    void *room = d->slot[slot];
+    d->slot[slot] = inbox->data;
+    inbox->data = room;
+    memcpy(d->slot_head[slot].v, head, sizeof(tt__push_head));
+}
+
+static tt_status send_order(tt_dynamic *d, int32_t worker,
+                            const double head[TT_HEAD_N])
+{
+    tt__wall_letter order = {.kind = TT_WALL_ORDER, .worker = worker};
+    memcpy(order.v, head, sizeof(tt__push_head));
+    for (int32_t i = 0; i < d->wall->n_lines; i++)
+        if (tt__keeps_weights(d, d->wall->line[i].peer))
+            TT_TRY(tt__wall_send(d, d->wall->line[i].peer, &order, NULL, NULL));
+    return TT_OK;
+}
+
+static tt_status end_step(tt_dynamic *d)
+{
+    tt_step_result r = {.norm = d->norm};
+    tt__dynamic_add_up(d, &r);
+    r.stop = d->wall->wants_stop;
+    r.save = d->job->wants_save && !r.stop;
+    d->wall->is_over = true;
+    d->wall->step = r;
+    const tt__wall_letter head = {
+        .kind = TT_WALL_STEP,
+        .v = {r.loss, r.count, r.correct, [TT_WALL_NORM] = r.norm,
+              [TT_WALL_STOP] = r.stop, [TT_WALL_SAVE] = r.save}};
+    for (int32_t i = 0; i < d->wall->n_lines; i++)
+        TT_TRY(tt__wall_send(d, d->wall->line[i].peer, &head, NULL, NULL));
+    return TT_OK;
+}
+
+static void hear_step(tt_dynamic *d, const double *v)
+{
+    d->wall->is_over = true;
+    d->wall->step = (tt_step_result){.loss = v[0],
+                                     .count = v[1],
+                                     .correct = v[2],
+                                     .norm = v[TT_WALL_NORM],
+                                     .stop = v[TT_WALL_STOP] != 0,
+                                     .save = v[TT_WALL_SAVE] != 0};
+}
+
+// Rank 0: whether it is good, and the books.
+static void judge(tt_dynamic *d, tt__wall_letter *head, bool is_dropped)
+{
+    const int32_t worker = (int32_t)head->worker;
+    double *tally = &d->tally[(int64_t)d->n_delivered * TT_HEAD_N];
+    const double now = tt__wall_now(d);
+    d->wall->wants_stop = d->wall->wants_stop || head->v[TT_WALL_STOP] != 0;
+    tt_drawn_arrived(&d->drawn, worker, now, head->v[TT_WALL_WAITED],
+                     head->v[TT_WALL_COMPUTED]);
+    tt__dynamic_judge(d, head->v);
+    memcpy(tally, head->v, sizeof(tt__push_head));
+    tt__dynamic_note(d, worker, is_dropped);
+    tt_str_addf(&d->record, "%d %.6f\n", worker, now);
+}
+
+static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
+{
+    const int32_t worker = (int32_t)head->worker;
+    const double began = tt__wall_now(d);
+    int32_t slot = -1;
+    const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
+    d->wall->inbox[worker].is_here = false;
+    if (tt__wall_is_first(d)) {
+        judge(d, head, is_dropped);
+        TT_TRY(send_order(d, worker, head->v));
+    }
+    if (!is_dropped)
+        put(d, worker, slot, head->v);
+    TT_TRY(follow_rules(d));
+    d->busy += tt__wall_now(d) - began;
+    return tt__wall_is_first(d) && d->n_delivered == d->workers ? end_step(d)
+                                                                : TT_OK;
+}
+
+static bool is_ready(const tt_dynamic *d)
+{
+    const tt__wall_event *e = d->wall->queue;
+    return !d->wall->is_over && e != NULL &&
+           (e->head.kind == TT_WALL_STEP ||
+            d->wall->inbox[e->head.worker].is_here);
+}
+
+tt_status tt__wall_follow(tt_dynamic *d)
+{
+    struct tt__wall *w = d->wall;
+    tt_status status = TT_OK;
+    if (w->is_following) // in the middle of an update
+        return TT_OK;
+    w->is_following = true;
+    while (status == TT_OK && is_ready(d)) {
+        tt__wall_event *e = w->queue;
+        tt__wall_letter head = e->head;
+        w->queue = e->next;
+        if (w->queue == NULL)
+            w->last = &w->queue;
+        tt_free(e);
+        if (head.kind == TT_WALL_STEP)
+            hear_step(d, head.v);
+        else
+            status = deliver(d, &head);
+    }
+    w->is_following = false;
+    return status;
+}
