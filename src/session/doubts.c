@@ -269,7 +269,7 @@ void tt_doubts_idle(const tt_job *job, tt_str *out)
     if (n_axes < 2 && strcmp(w->axes, TT_USUAL_ORDER) != 0)
         idle(out, "mesh.order", w->axes,
              "the mesh has not two axes that could be in an order");
-    if (job->grid.ranks == 1)
+    if (job->grid.ranks == 1 && job->peers.size <= 1)
         check_alone(job, out);
 }
 

@@ -48,7 +48,7 @@ train three 1 exchange.schedule="$folder/two/schedule.txt" || die "three: $(cat 
 
 # Late messages at a checkpoint: a gradient that was computed there was never pushed, and all stood still.
 for clock in bsp ssp; do
-    train late 3 exchange.schedule=wall exchange.clock=$clock exchange.replicas=3 batch=12 checkpoint.every=2 comm.fault=jitter ||
+    train late 3 exchange.schedule=wall exchange.clock=$clock exchange.replicas=3 batch=12 checkpoint.every=2 comm.fault=jitter:seconds=0.02 ||
         die "late, $clock: $(cat "$folder/out")"
     rm -rf "$folder/late"
 done
@@ -60,7 +60,7 @@ for clock in bsp value; do
     train shards 4 exchange.schedule=wall exchange.servers=2 "$@" || die "shards, $clock: $(cat "$folder/out")"
     train flat 1 exchange.schedule="$folder/shards/schedule.txt" "$@" || die "flat, $clock: $(cat "$folder/out")"
     [ "$(sums shards)" = "$(sums flat)" ] || die "$clock: with shards on ranks of their own the record ends in other bits"
-    train beside 2 exchange.schedule=wall "$@" comm.fault=jitter train.stop=4 || die "beside, $clock: $(cat "$folder/out")"
+    train beside 2 exchange.schedule=wall "$@" comm.fault=jitter:seconds=0.02 train.stop=4 || die "beside, $clock: $(cat "$folder/out")"
     train beside 4 exchange.schedule=wall "$@" || die "beside, $clock: $(cat "$folder/out")"
     rm -rf "$folder/flat"
     train flat 2 exchange.schedule="$folder/beside/schedule.txt" "$@" || die "flat, $clock: $(cat "$folder/out")"
