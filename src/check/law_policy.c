@@ -100,6 +100,24 @@ static tt_status find_weights(tt__law_policy_subject *s)
     return s->n > 0 ? TT_OK : tt_fail(TT_ERR_STATE, "no weight has replicas");
 }
 
+// What a policy keeps of the weights that replicas began with.
+static tt_status scatter_states(tt__law_policy_subject *s,
+                                const tt__law_policy_weight *w)
+{
+    const tt_policy_state *state = NULL;
+    const int n =
+        tt_policy_states(s->policy, s->job->exchange.policy_params, &state);
+    for (int i = 0; i < n; i++) {
+        const char *name = tt_arena_printf(s->arena, "%s.%s.%s", w->model->name,
+                                           s->policy->name, state[i].name);
+        const tt_tensor *t =
+            name == NULL ? NULL : tt_tensors_find(&s->job->tensors, name);
+        if (state[i].from_model && !state[i].is_common && t != NULL)
+            TT_TRY(tt_exec_write(s->job->exec, t->val, w->x));
+    }
+    return TT_OK;
+}
+
 tt_status tt__law_policy_scatter(tt__law_policy_subject *s)
 {
     TT_TRY(find_weights(s));
@@ -109,6 +127,7 @@ tt_status tt__law_policy_scatter(tt__law_policy_subject *s)
         for (int64_t k = 0; k < w->replica->count; k++)
             w->x[k] = tt_rng_normal(key, (uint64_t)k);
         TT_TRY(tt_exec_write(s->job->exec, w->replica->val, w->x));
+        TT_TRY(scatter_states(s, w));
     }
     return TT_OK;
 }

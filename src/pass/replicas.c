@@ -121,15 +121,24 @@ tt_val tt__replicas_number(tt__replicas *w, tt_val x)
     return stack_as(w, x, &wide);
 }
 
+tt_val tt__replicas_extra(tt__replicas *w, const char *name, const tt_type *own,
+                          int levels, tt_init init)
+{
+    tt_type wide;
+    if (widen(w, own, levels, &wide) != TT_OK)
+        return tt_builder_fail(&w->r.b, TT_ERR_STATE);
+    const tt_val v =
+        tt_state(&w->r.b, TT_ROLE_OPTIM, name, own->dtype, &wide.shape, init);
+    place(w, v, wide.place);
+    return v;
+}
+
 tt_status tt__replicas_numbers(tt__replicas *w, const char *name, int64_t n)
 {
     const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
-    tt_type own = {.dtype = TT_F64}, wide;
+    tt_type own = {.dtype = TT_F64};
     TT_TRY(tt_shape_push(&own.shape, "number", n));
-    TT_TRY(widen(w, &own, w->n_levels, &wide));
-    const tt_val v =
-        tt_state(&w->r.b, TT_ROLE_OPTIM, name, TT_F64, &wide.shape, zero);
-    place(w, v, wide.place);
+    (void)tt__replicas_extra(w, name, &own, w->n_levels, zero);
     return w->r.b.status;
 }
 

@@ -44,13 +44,6 @@ typedef struct tt__replica_state {
     tt_val state[TT_REPLICAS_LEVELS][TT_POLICY_STATES];
 } tt__replica_state;
 
-// What neighbours know of a value that is sent as codes (replicas_mix.c): states.
-typedef struct tt__replica_shared {
-    int32_t old; // the weight, in the old graph
-    bool from_model;
-    tt_val public, drift;
-} tt__replica_shared;
-
 typedef struct tt__level {
     int axis;
     int64_t n; // coordinates along it
@@ -58,6 +51,15 @@ typedef struct tt__level {
     const void *params;
     int first; // the stage of its first agreement
 } tt__level;
+
+// What neighbours know of a value that is sent as codes (replicas_mix.c): states.
+typedef struct tt__replica_shared {
+    int32_t old; // the weight, in the old graph
+    bool from_model;
+    tt_val public, drift;
+    const tt__level *level;
+    const double *pull; // of equal copies at each replica; NULL: none
+} tt__replica_shared;
 
 typedef struct tt__replicas {
     tt__rewrite r;
@@ -68,7 +70,8 @@ typedef struct tt__replicas {
     bool *is_own;      // old value: each replica has its own
     tt__replica_state *state;
     int32_t n_states;
-    tt_val *model_of; // old state -> the model's leaf
+    tt_val mass[TT_REPLICAS_LEVELS]; // states (replicas_mass.c); or TT_NONE
+    tt_val *model_of;                // old state -> the model's leaf
     tt__replica_shared *shared;
     int32_t n_shared;
 } tt__replicas;
@@ -78,6 +81,9 @@ tt_val tt__replicas_take(tt__replicas *w, tt_val x, int64_t drop);
 // A new state like an old value, with a name after it, of which there is one for each
 // coordinate of the highest `levels` levels: [group, replica, ...].
 tt_val tt__replicas_state(tt__replicas *w, int32_t old, const char *suffix,
+                          int levels, tt_init init);
+// A new state that belongs to no old value, of this type for each of them.
+tt_val tt__replicas_extra(tt__replicas *w, const char *name, const tt_type *own,
                           int levels, tt_init init);
 // x of all replicas, placed like `state`.
 tt_val tt__replicas_stack(tt__replicas *w, tt_val x, tt_val state);
@@ -106,6 +112,10 @@ tt_val tt__replicas_scaled(tt__replicas *w, tt_val x, double by);
 tt_val tt__replicas_again(tt__replicas *w, tt_val state);
 tt_val tt__replicas_read(tt__replicas *w, tt_val leaf);
 void tt__replicas_settle(tt__replicas *w, tt_val leaf, tt_val x);
+// What of x, which those of a level have, goes into their mean that is a model: policies
+// may keep something beside it.
+tt_val tt__replicas_counted(tt__replicas *w, const tt__replica_state *s,
+                            int level, tt_val x);
 // The mean along the axis of a level.
 tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x);
 

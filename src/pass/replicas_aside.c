@@ -28,7 +28,7 @@
 #include "ops/ops.h"
 #include "ops/optim/clip.h"
 #include "ops/shape/move.h"
-#include "pass/replicas_mix.h"
+#include "pass/replicas_mass.h"
 
 #include <stdio.h>
 
@@ -224,8 +224,27 @@ static tt_val speaker(tt__replicas *w, parcel *p)
     p->own = x;
     if (p->level == 0)
         return x;
-    return tt_is(p->group) ? tt__replicas_read(w, p->group)
-                           : tt__replicas_mean(w, 0, x);
+    return tt_is(p->group)
+               ? tt__replicas_read(w, p->group)
+               : tt__replicas_mean(w, 0, tt__replicas_counted(w, p->s, 0, x));
+}
+
+tt_val tt__replicas_counted(tt__replicas *w, const tt__replica_state *s,
+                            int level, tt_val x)
+{
+    const tt__level *l = &w->level[level];
+    const tt_policy_state *state = NULL;
+    tt_agreement a = {.params = l->params, .x = x};
+    if (l->policy->counts == NULL || !s->is_weight)
+        return x;
+    const int n = tt_policy_states(l->policy, l->params, &state);
+    for (int i = 0; i < n; i++)
+        a.state[i] =
+            tt__replicas_read(w, tt__replicas_again(w, s->state[level][i]));
+    const int32_t first = w->r.b.graph->n_nodes;
+    const tt_val y = l->policy->counts(&w->r.b, &a);
+    tt__replicas_place(w, first);
+    return y;
 }
 
 // Leaves, and what the policy reads of them.
@@ -303,10 +322,11 @@ static tt_status close_parcel(tt__replicas *w, const parcel *p)
     return w->r.b.status;
 }
 
-static tt_status end(tt__replicas *w, tt__mix *mix, parcel *p)
+static tt_status end(tt__replicas *w, tt__mix *mix, tt_val per_mass, parcel *p)
 {
     tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[p->level];
+    p->a.per_mass = per_mass;
     TT_TRY(aim(w, p));
     TT_TRY(receive(w, mix, p));
     const int32_t first = b->graph->n_nodes;
@@ -340,7 +360,12 @@ static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
 {
     int32_t n = 0;
     tt__mix mix;
+    tt__mass mass;
+    tt_val per_mass;
     TT_TRY(tt__mix_begin(w, &w->level[level], variant, &mix));
+    TT_TRY(tt__copy_aim(&w->r.b, TT_AGREE, w->level[level].first + variant,
+                        "exchange.mass"));
+    TT_TRY(tt__mass_send(w, &mix, level, &mass));
     for (int32_t i = 0; i < w->n_states; i++) {
         parcel *p = &parcels[n];
         *p = (parcel){.s = &w->state[i], .level = level};
@@ -357,8 +382,11 @@ static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
         TT_TRY(aim(w, &parcels[i]));
         TT_TRY(tt__coded_again(&by, &parcels[i].coded));
     }
+    TT_TRY(tt__copy_aim(&w->r.b, TT_AGREE, w->level[level].first + variant,
+                        "exchange.mass"));
+    TT_TRY(tt__mass_take(w, &mix, &mass, &per_mass));
     for (int32_t i = 0; i < n; i++)
-        TT_TRY(end(w, &mix, &parcels[i]));
+        TT_TRY(end(w, &mix, per_mass, &parcels[i]));
     return TT_OK;
 }
 
@@ -443,6 +471,7 @@ tt_status tt__replicas_asides(tt__replicas *w)
     for (int i = 0; i < w->n_levels; i++) {
         const tt__level *l = &w->level[i];
         TT_TRY(add_policy_states(w, i));
+        TT_TRY(tt__mass_begin(w, i));
         if (l->policy->parts != NULL)
             divide(w, i, l->policy->parts(l->params));
         const int n = tt_policy_variants(l->policy, l->params, l->n);

@@ -85,6 +85,22 @@ static tt_status cut_matrix(tt__replicas *w, const double *matrix, tt__mix *mix)
     return w->r.b.status;
 }
 
+// Where rows do not add up to 1, equal copies pull too.
+static tt_status find_pull(tt__replicas *w, const double *matrix, tt__mix *mix)
+{
+    const int64_t n = mix->level->n;
+    double *pull = tt__rewrite_array(&w->r, n, sizeof *pull);
+    TT_TRY(w->r.b.status);
+    for (int64_t i = 0; i < n; i++) {
+        pull[i] = -1;
+        for (int64_t j = 0; j < n; j++)
+            pull[i] += matrix[i * n + j];
+    }
+    if (tt_policy_has_mass(mix->level->policy, mix->level->params))
+        mix->pull = pull;
+    return TT_OK;
+}
+
 tt_status tt__mix_begin(tt__replicas *w, const tt__level *level, int variant,
                         tt__mix *mix_out)
 {
@@ -96,6 +112,7 @@ tt_status tt__mix_begin(tt__replicas *w, const tt__level *level, int variant,
     TT_TRY(w->r.b.status);
     if (!tt_policy_mix(level->policy, level->params, n, variant, matrix))
         return TT_OK;
+    TT_TRY(find_pull(w, matrix, mix_out));
     return cut_matrix(w, matrix, mix_out);
 }
 
@@ -126,21 +143,26 @@ static tt_val hear(tt__replicas *w, const tt__mix *mix,
 static tt_val number(tt__replicas *w, const tt__mix *mix, tt__mix_link *link,
                      tt_val like)
 {
+    if (!tt_is(link->number))
+        link->number = tt__mix_number(w, mix->level, link->weight, like);
+    return link->number;
+}
+
+tt_val tt__mix_number(tt__replicas *w, const tt__level *level,
+                      const double *value, tt_val like)
+{
     tt_builder *b = &w->r.b;
     tt_str text = {0};
-    if (tt_is(link->number))
-        return link->number;
-    for (int64_t r = 0; r < mix->level->n; r++)
-        tt_str_addf(&text, "%s%.17g", r > 0 ? "," : "", link->weight[r]);
+    for (int64_t r = 0; r < level->n; r++)
+        tt_str_addf(&text, "%s%.17g", r > 0 ? "," : "", value[r]);
     const char *values = tt_str_keep(&text, b->graph->arena);
     const tt_val all = values == NULL ? tt_builder_fail(b, TT_ERR_NOMEM)
                                       : tt_replica_number(b, like, values);
     for (int a = 0; a < b->graph->mesh.n_axes && tt_is(all); a++)
         tt_place_set(b, all, a,
-                     a == mix->level->axis ? tt_place_split(0)
-                                           : tt_place_replicate());
-    link->number = tt__replicas_take(w, all, 1);
-    return link->number;
+                     a == level->axis ? tt_place_split(0)
+                                      : tt_place_replicate());
+    return tt__replicas_take(w, all, 1);
 }
 
 // A term of the mix: the replica's weight times x.
@@ -177,9 +199,17 @@ static tt__coded_by coded_by(tt__replicas *w, const tt__mix *mix)
                           .is_alone = true};
 }
 
+double tt__mix_gamma(const tt__replicas *w, const tt__mix *mix)
+{
+    const tt__level *l = mix->level;
+    (void)w;
+    return l->policy->gamma == NULL ? 1 : l->policy->gamma(l->params);
+}
+
 // States by the names NAME.public and NAME.drift, with the number of the variant where
 // there are several.
-static tt_status add_states(tt__replicas *w, tt__mixed *m, const char *label)
+static tt_status add_states(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
+                            const char *label)
 {
     const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
     char name[64];
@@ -187,6 +217,8 @@ static tt_status add_states(tt__replicas *w, tt__mixed *m, const char *label)
     tt__replica_shared *s = &w->shared[w->n_shared++];
     s->old = m->old;
     s->from_model = m->from_model;
+    s->level = mix->level;
+    s->pull = mix->pull;
     s->public = tt__replicas_state(w, m->old, name, w->n_levels, zero);
     snprintf(name, sizeof name, "%s.drift", label);
     s->drift = tt__replicas_state(w, m->old, name, w->n_levels, zero);
@@ -204,7 +236,7 @@ static tt_status send_code(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
     const tt_type *like = &w->r.old->value[m->old].type;
     tt_type type = *like;
     type.dtype = tt_dtype_master(type.dtype);
-    TT_TRY(add_states(w, m, label));
+    TT_TRY(add_states(w, mix, m, label));
     const tt_val before = tt__replicas_read(w, m->public);
     const int32_t first = b->graph->n_nodes;
     const tt_val changed = tt_policy_add(b, m->x, -1, before);
@@ -228,10 +260,7 @@ static tt_status send_code(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
 static tt_status take_codes(tt__replicas *w, tt__mix *mix, tt__mixed *m,
                             tt_val *mixed_out)
 {
-    const tt__level *l = mix->level;
     const tt__coded_by by = coded_by(w, mix);
-    const double gamma =
-        l->policy->gamma == NULL ? 1 : l->policy->gamma(l->params);
     tt_val own = TT_NONE;
     TT_TRY(tt__coded_near_own(&by, &m->near, &own));
     tt_val drift = add(w, tt__replicas_read(w, m->drift),
@@ -244,7 +273,8 @@ static tt_status take_codes(tt__replicas *w, tt__mix *mix, tt__mixed *m,
     }
     tt__replicas_settle(w, m->public, add(w, m->before, own));
     tt__replicas_settle(w, m->drift, drift);
-    *mixed_out = add(w, m->x, tt__replicas_scaled(w, drift, gamma));
+    *mixed_out =
+        add(w, m->x, tt__replicas_scaled(w, drift, tt__mix_gamma(w, mix)));
     return w->r.b.status;
 }
 
@@ -253,7 +283,7 @@ static tt_status take_codes(tt__replicas *w, tt__mix *mix, tt__mixed *m,
 tt_status tt__mix_send(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
                        const char *label)
 {
-    if (w->params->codec != NULL)
+    if (w->params->codec != NULL && !m->is_plain)
         return send_code(w, mix, m, label);
     m->got = tt__rewrite_vals(&w->r, mix->n);
     TT_TRY(w->r.b.status);
@@ -265,7 +295,7 @@ tt_status tt__mix_send(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
 tt_status tt__mix_take(tt__replicas *w, tt__mix *mix, tt__mixed *m,
                        tt_val *mixed_out)
 {
-    if (w->params->codec != NULL)
+    if (w->params->codec != NULL && !m->is_plain)
         return take_codes(w, mix, m, mixed_out);
     tt_val sum = mix->is_mean ? m->x : weighed(w, mix, &mix->self, m->x);
     for (int i = 0; i < mix->n; i++)

@@ -20,7 +20,8 @@ typedef struct tt__mix {
     const tt__level *level;
     int variant, n;
     tt__mix_link self, *link;
-    bool is_mean; // all weights are equal
+    bool is_mean;       // all weights are equal
+    const double *pull; // the sum of each row but 1; NULL: all are 0
 } tt__mix;
 
 typedef struct tt__mix_codes {
@@ -32,6 +33,7 @@ typedef struct tt__mixed {
     tt_val x;        // what the replica sends
     int32_t old;     // the weight that it is about
     bool from_model; // starts as the model's weight; else with zeros
+    bool is_plain;   // numbers are sent, whatever the codec
     tt_val *got;     // of each link
     // As codes.
     tt__coded_near near;
@@ -39,11 +41,16 @@ typedef struct tt__mixed {
     tt_val public, drift, before; // leaves of the states; the public copy
 } tt__mixed;
 
+// With codes: how far a replica goes to the mix.
+double tt__mix_gamma(const tt__replicas *w, const tt__mix *mix);
 tt_status tt__mix_begin(tt__replicas *w, const tt__level *level, int variant,
                         tt__mix *mix_out);
 // x, old and from_model are set. `label` is a part of the names of states.
 tt_status tt__mix_send(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
                        const char *label);
+// A number for each replica of a level, of the dtype of `like`.
+tt_val tt__mix_number(tt__replicas *w, const tt__level *level,
+                      const double *value, tt_val like);
 tt_status tt__mix_take(tt__replicas *w, tt__mix *mix, tt__mixed *m,
                        tt_val *mixed_out);
 

@@ -10,7 +10,7 @@
 #include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/optim/clip.h"
-#include "pass/replicas.h"
+#include "pass/replicas_mix.h"
 
 #include <string.h>
 
@@ -100,7 +100,7 @@ static void begin_meeting(tt__replicas *w, parcel *p)
                       ? tt__replicas_read(w, tt__replicas_again(w, s->group))
                       : p->x;
     for (int i = has_group ? 1 : 0; i < w->n_levels; i++)
-        mean = tt__replicas_mean(w, i, mean);
+        mean = tt__replicas_mean(w, i, tt__replicas_counted(w, s, i, mean));
     p->model = p->out = mean;
 }
 
@@ -152,7 +152,21 @@ static void spread_states(tt__replicas *w, const tt__replica_state *s,
                                 model);
 }
 
-// Public copies are the model, or nothing; and where all are equal nobody pulls.
+// Where all public copies are the model nobody pulls, unless the mix of equal ones is
+// another.
+static tt_val drift_of(tt__replicas *w, const tt__replica_shared *s,
+                       tt_val model)
+{
+    if (!s->from_model || s->pull == NULL)
+        return tt__replicas_scaled(w, model, 0);
+    const tt_val pull = tt__mix_number(w, s->level, s->pull, model);
+    const int32_t first = w->r.b.graph->n_nodes;
+    const tt_val drift = tt_mul(&w->r.b, model, pull);
+    tt__replicas_place(w, first);
+    return drift;
+}
+
+// Public copies are the model, or nothing.
 static void spread_shared(tt__replicas *w, const tt__replica_state *of,
                           tt_val model)
 {
@@ -163,7 +177,8 @@ static void spread_shared(tt__replicas *w, const tt__replica_state *of,
         const tt_val none = tt__replicas_scaled(w, model, 0);
         tt__replicas_settle(w, tt__replicas_again(w, s->public),
                             s->from_model ? model : none);
-        tt__replicas_settle(w, tt__replicas_again(w, s->drift), none);
+        tt__replicas_settle(w, tt__replicas_again(w, s->drift),
+                            drift_of(w, s, model));
     }
 }
 

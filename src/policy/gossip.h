@@ -14,12 +14,14 @@ typedef enum tt_gossip_graph {
     TT_GOSSIP_COMPLETE,
     TT_GOSSIP_SHIFTS,
     TT_GOSSIP_EDGES,
+    TT_GOSSIP_CYCLE,
+    TT_GOSSIP_ARROWS,
 } tt_gossip_graph;
 
 typedef struct tt_gossip_params {
     int64_t every;
     int graph; // tt_gossip_graph
-    bool turns, tracking;
+    bool turns, tracking, push;
     tt_i64s shifts;
     const char *edges;
     double gamma;

@@ -2,15 +2,17 @@
 //
 //   graph         r hears                        8 replicas
 //   ring          r - 1, r + 1                   1 7
+//   cycle         r - 1                          1
 //   torus         the same, and r - c, r + c     1 7 3 5        c: nearest to the root
 //   exponential   r - 1, r - 2, r - 4, ...       1 2 4
 //   halton        n times 1/2, 1/4, 3/4, ...     4 2 6 1        log2 n, and until all hear of all
 //   complete      all others
 //   shifts        r minus what exchange.shifts says
 //   butterfly     r with bit k turned, in turn k; nobody, where there is no such replica
-//   edges         what exchange.edges says: 0-1,1-2,...
+//   edges         what exchange.edges says: 0-1,1-2,... in both directions
+//   arrows        the same in one: 1 hears 0, 2 hears 1
 //
-// All but the last two are circles: "so many before me" is the same for all replicas.
+// All but the last three are circles: "so many before me" is the same for all replicas.
 //
 //   butterfly   turn 0   0-1 2-3 4-5 6-7        after log2 n turns all have heard of all; if
 //               turn 1   0-2 1-3 4-6 5-7        n is a power of two they are equal then, else
@@ -78,10 +80,16 @@ static void add_halton(circle *c)
     }
 }
 
+// Whether exchange.edges says who hears whom.
+static bool has_list(const tt_gossip_params *p)
+{
+    return p->graph == TT_GOSSIP_EDGES || p->graph == TT_GOSSIP_ARROWS;
+}
+
 static bool is_circle(const tt_gossip_params *p)
 {
     return p->graph != TT_GOSSIP_COMPLETE && p->graph != TT_GOSSIP_BUTTERFLY &&
-           p->graph != TT_GOSSIP_EDGES;
+           !has_list(p);
 }
 
 static circle circle_of(const tt_gossip_params *p, int64_t replicas)
@@ -90,6 +98,9 @@ static circle circle_of(const tt_gossip_params *p, int64_t replicas)
     switch ((tt_gossip_graph)p->graph) {
     case TT_GOSSIP_RING:
         add_ring(&c, 1);
+        break;
+    case TT_GOSSIP_CYCLE:
+        add(&c, 1);
         break;
     case TT_GOSSIP_TORUS:
         add_ring(&c, 1);
@@ -109,6 +120,7 @@ static circle circle_of(const tt_gossip_params *p, int64_t replicas)
     case TT_GOSSIP_BUTTERFLY:
     case TT_GOSSIP_COMPLETE:
     case TT_GOSSIP_EDGES:
+    case TT_GOSSIP_ARROWS:
         break;
     }
     return c;
@@ -140,9 +152,10 @@ static tt_status check_edges(const tt_gossip_params *p, int64_t replicas)
     const char *text = p->edges == NULL ? "" : p->edges;
     if (text[0] == '\0')
         return tt_fail(TT_ERR_ARG,
-                       "exchange.graph=edges without exchange.edges: nobody "
+                       "exchange.graph=%s without exchange.edges: nobody "
                        "speaks with anybody; exchange.edges=0-1,1-2 would say "
-                       "who does");
+                       "who does",
+                       p->graph == TT_GOSSIP_EDGES ? "edges" : "arrows");
     while (*text != '\0') {
         const char *here = text;
         edge e;
@@ -198,10 +211,11 @@ bool tt__gossip_hears(const tt_gossip_params *p, int64_t replicas, int turn,
         if (other < replicas)
             w[r * replicas + other] = 1;
     }
-    while (p->graph == TT_GOSSIP_EDGES && text != NULL && *text != '\0' &&
+    while (has_list(p) && text != NULL && *text != '\0' &&
            read_edge(&text, &e)) {
         w[e.to * replicas + e.from] = 1;
-        w[e.from * replicas + e.to] = 1;
+        if (p->graph == TT_GOSSIP_EDGES)
+            w[e.from * replicas + e.to] = 1;
     }
     return true;
 }
@@ -234,14 +248,29 @@ static tt_status check_circle(const tt_gossip_params *p, int64_t replicas)
                          (long long)replicas, (long long)common);
 }
 
+static tt_status check_push(const tt_gossip_params *p)
+{
+    if (p->graph == TT_GOSSIP_ARROWS && !p->push)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.graph=arrows without exchange.push: replicas "
+                       "that are heard by many would count for more than "
+                       "others; exchange.push=true would do");
+    if (p->graph == TT_GOSSIP_COMPLETE && p->push)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.push with exchange.graph=complete: all have "
+                       "the mean at once; exchange.push=false would do");
+    return TT_OK;
+}
+
 tt_status tt__gossip_check(const tt_gossip_params *p, int64_t replicas)
 {
     const bool has_edges = p->edges != NULL && p->edges[0] != '\0';
-    if (p->graph != TT_GOSSIP_EDGES && has_edges)
+    if (!has_list(p) && has_edges)
         return tt_fail(TT_ERR_ARG, "exchange.edges says who speaks with whom, "
                                    "but exchange.graph does already; "
                                    "exchange.graph=edges would do");
-    if (p->graph == TT_GOSSIP_EDGES) {
+    TT_TRY(check_push(p));
+    if (has_list(p)) {
         TT_TRY(check_edges(p, replicas));
         return check_reach(p, replicas);
     }

@@ -63,7 +63,6 @@ double tt_policy_mix_rate(const double *w, int64_t n)
         for (int64_t i = 0; i < n; i++)
             x[i] /= was;
         times(w, x, y, n);
-        remove_mean(y, n);
         rate = length(y, n);
         times_turned(w, y, x, n);
     }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 // What one mixing multiplies the distance of the replicas from their mean by at most: the
-// largest factor by which the matrix stretches what has no mean. By power iteration;
+// largest factor by which the matrix stretches what has no mean. Its rows add up to 1. By power iteration;
 // negative: no memory.
 double tt_policy_mix_rate(const double *w, int64_t n);
 

@@ -57,6 +57,11 @@ bool tt_policy_is_retimed(const tt_policy_def *def, const void *params)
     return def->is_retimed != NULL && def->is_retimed(params);
 }
 
+bool tt_policy_has_mass(const tt_policy_def *def, const void *params)
+{
+    return def->has_mass != NULL && def->has_mass(params);
+}
+
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params)
 {
     return def->keeps_model != NULL && def->keeps_model(params);

@@ -32,7 +32,7 @@
 
 #include "graph/build.h"
 
-enum { TT_POLICY_STATES = 2, TT_POLICY_GOT = 2, TT_POLICY_VARIANTS = 64 };
+enum { TT_POLICY_STATES = 3, TT_POLICY_GOT = 2, TT_POLICY_VARIANTS = 64 };
 
 typedef enum tt_policy_kind {
     TT_POLICY_SUM,
@@ -60,6 +60,7 @@ typedef struct tt_agreement {
     tt_val sent; // set by send
     tt_val also; // a second value that is sent; TT_NONE: there is none
     tt_val got[TT_POLICY_GOT]; // of both: the mean of what all sent, or a mix
+    tt_val per_mass; // of policies with mass: 1 over what the replica has of it
     // Set by take; TT_NONE: it stays as it is.
     tt_val x_out, model_out;
     tt_val state_out[TT_POLICY_STATES];
@@ -105,12 +106,17 @@ typedef struct tt_policy_def {
     // What of replica j goes into replica i: w[i * replicas + j], which is 0 before. False,
     // or NULL: the mean over all.
     bool (*mix)(const void *params, int64_t replicas, int variant, double *w);
+    // Whether columns of the matrix add up to 1, but not rows. Then replicas have a mass,
+    // which is 1 at first and mixed as weights are. NULL: no.
+    bool (*has_mass)(const void *params);
     // With a codec: how far a replica goes to a mix of public copies; NULL: 1.
     double (*gamma)(const void *params);
     // The states that it keeps, and how many.
     int (*states)(const void *params, const tt_policy_state **state_out);
     // Whether agreements keep the model; NULL: no, it is the mean of the replicas.
     bool (*keeps_model)(const void *params);
+    // What of a replica goes into the mean that is the model; NULL: its weights.
+    tt_val (*counts)(tt_builder *b, const tt_agreement *a);
     // Replicas of a group follow the group's model by themselves: what groups agree about
     // moves it alone, not them.
     bool model_leads;
@@ -141,6 +147,7 @@ bool tt_policy_mix(const tt_policy_def *def, const void *params,
 int tt_policy_states(const tt_policy_def *def, const void *params,
                      const tt_policy_state **state_out);
 bool tt_policy_is_retimed(const tt_policy_def *def, const void *params);
+bool tt_policy_has_mass(const tt_policy_def *def, const void *params);
 bool tt_policy_keeps_model(const tt_policy_def *def, const void *params);
 
 // What a replica has changed and not told yet, if it goes on from x = model + untold / n

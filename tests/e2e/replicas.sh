@@ -35,6 +35,7 @@ gaia exchange.policy=allreduce exchange.group=2 exchange.outer.policy=gaia excha
 elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
 gossip exchange.policy=gossip
 turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true
+push exchange.policy=gossip exchange.graph=arrows exchange.edges=0-1,1-2,2-3,3-0,0-2 exchange.push=true
 hosts exchange.policy=allreduce exchange.group=2 exchange.outer.policy=average exchange.outer.every=3
 tree exchange.policy=elastic exchange.every=1 exchange.group=2 exchange.outer.policy=elastic exchange.outer.every=2
 END
