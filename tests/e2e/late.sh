@@ -25,6 +25,15 @@ train late exchange.chunks=3 exchange.order=priority exchange.bucket=20k ||
 [ "$(losses plain)" = "$(losses late)" ] || die "other losses: $(losses late)"
 [ "$(losses plain | wc -l)" -ge 12 ] || die "too few losses: $(losses plain)"
 
+# Steps that log nothing follow one another without a pause, and sums run on into the next.
+evaluations() {
+    sed -n 's/.*"step":\([0-9]*\),.*val\/loss":\([-0-9.e]*\).*/\1 \2/p' \
+        "$folder/$1/metrics.jsonl" | LC_ALL=C awk '{ printf "%d %.10f\n", $1, $2 }'
+}
+train rare exchange.chunks=3 exchange.order=priority log.every=12 || die "$(cat "$folder/out")"
+[ "$(evaluations plain)" = "$(evaluations rare)" ] || die "other losses: $(evaluations rare)"
+[ "$(evaluations rare | wc -l)" -eq 3 ] || die "evaluations: $(evaluations rare)"
+
 # A run that stops goes on with other chunks, or with none.
 train turns exchange.chunks=2 train.stop=4 || die "$(cat "$folder/out")"
 train turns exchange.chunks=4 zero=1 train.stop=8 || die "$(cat "$folder/out")"
