@@ -293,6 +293,15 @@ static int64_t push(tt_peer_state *p, int32_t i)
     return old;
 }
 
+// ---- hogwild -------------------------------------------------------------
+
+// Who shares weights needs no messages; how old a gradient is, those know who count.
+static int64_t go_on(tt_peer_state *p, int32_t i)
+{
+    step(p, i);
+    return -1;
+}
+
 // ---- all -----------------------------------------------------------------
 
 int64_t tt_peer_deliver(tt_peer_state *peer, int32_t worker)
@@ -311,6 +320,9 @@ int64_t tt_peer_deliver(tt_peer_state *peer, int32_t worker)
         break;
     case TT_PEER_CENTRE:
         old = pull(peer, worker);
+        break;
+    case TT_PEER_SHARED:
+        old = go_on(peer, worker);
         break;
     default:
         old = push(peer, worker);

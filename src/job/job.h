@@ -113,6 +113,7 @@ typedef struct tt_job {
     const tt_shares *shares; // a federation's; NULL: clients have a batch each
     bool meets;              // all ranks come together after the next step
     struct tt_dynamic *dynamic; // once a step was made
+    bool workers_are_new;       // a checkpoint was of another number of them
 } tt_job;
 
 // Reads and checks all settings: each must be known. `extra` (may be NULL) are

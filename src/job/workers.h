@@ -36,6 +36,11 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n);
 // exchange.schedule. NULL: it is not kept.
 const tt_str *tt_job_record(const tt_job *job);
 
+// What a run cannot promise, in a sentence; NULL: nothing.
+const char *tt_job_workers_caveat(const tt_job *job);
+// Whether a run may go on with another number of them, from the model.
+bool tt_job_workers_may_change(const tt_job *job);
+
 typedef struct tt_worker_row {
     int32_t rank; // that computes for it; below 0: now one, now another
     int64_t pushed, dropped, refused; // gradients
@@ -68,10 +73,10 @@ typedef struct tt_workers {
     double now;       // by them
     const tt_rounds *rounds; // NULL: there are none
     tt_diary diary;          // bars
-    // The server's load in this start: seconds that it was busy, of those in steps, and
-    // updates in them.
+    // In this start: seconds in steps, and updates in them; those that a server was busy.
     double busy, seconds;
     int64_t n_made;
+    bool has_server;
 } tt_workers;
 
 // The epsilon that a federation has spent so far; not a number without noise.

@@ -13,6 +13,7 @@ typedef enum tt_peer_kind {
     TT_PEER_SCATTER,
     TT_PEER_CENTRE,
     TT_PEER_DELTAS,
+    TT_PEER_SHARED, // weights are in memory that all see: there are no messages
 } tt_peer_kind;
 
 typedef enum tt_pairs_graph { // who takes the mean with whom
@@ -50,6 +51,9 @@ typedef struct tt_peer_params {
     double beta;
     int outer; // of TT_PEER_DELTAS: tt_peer_outer
     double outer_lr, outer_momentum;
+    int64_t copies; // of TT_PEER_SHARED: of the weights,
+    int words;      // in 16 bits: 1; else 0
+    int moves;      // of 8 bits: 1; else 0
 } tt_peer_params;
 
 // Rows that all of them have.

@@ -60,8 +60,9 @@ void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
 
 static void *take(const tt_snapshot *s, int64_t bytes)
 {
-    return s->lender != NULL ? tt_comm_wire_lend(s->lender, bytes)
-                             : tt_alloc_aligned(bytes + PAGE, PAGE);
+    return s->lender != NULL
+               ? tt_comm_wire_lend(s->lender, TT_LEND_SNAPSHOT, bytes)
+               : tt_alloc_aligned(bytes + PAGE, PAGE);
 }
 
 static void give_back(const tt_snapshot *s)
@@ -69,7 +70,7 @@ static void give_back(const tt_snapshot *s)
     if (s->lender == NULL)
         tt_free_aligned(s->memory);
     else if (s->memory != NULL)
-        tt_comm_wire_take_back(s->lender);
+        tt_comm_wire_take_back(s->lender, TT_LEND_SNAPSHOT);
 }
 
 tt_status tt__snapshot_room(tt_snapshot *s, int64_t bytes)

@@ -6,6 +6,7 @@
 // table. Settings of logging, of saving and of distribution may change. The length
 // of the run matters only if the learning rate depends on it.
 
+#include "job/workers.h"
 #include "train/run_state.h"
 
 #include <string.h>
@@ -26,6 +27,8 @@ static bool matters(const tt_session *session, const char *key)
     if (tt_distribution_has(key) || strcmp(key, "threads") == 0 ||
         strcmp(key, "graphs") == 0)
         return false;
+    if (strcmp(key, "exchange.replicas") == 0)
+        return !tt_job_workers_may_change(session->job);
     if (strcmp(key, "train.steps") == 0 || strcmp(key, "train.epochs") == 0)
         return tt_schedule_needs_end(&session->job->optim_params.schedule);
     return true;

@@ -399,6 +399,8 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
     if (t->read.is_damaged)
         return TT_OK;
     TT_TRY(restore_workers(t, from, is_fork));
+    if (t->job->workers_are_new)
+        tt_str_add(notes, "the workers start from the model\n");
     t->state = state;
     t->job->step = state.step;
     t->job->replicas.model_step = state.step;

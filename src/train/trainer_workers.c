@@ -22,6 +22,9 @@ void tt__trainer_workers_open(tt_trainer *t)
 {
     t->sums = tt_job_workers_sums(t->job);
     t->n_refused = t->sums.refused;
+    const char *caveat = tt_job_workers_caveat(t->job);
+    if (caveat != NULL && tt__trainer_is_first(t))
+        tt__trainer_say(t, TT_TEXT_NOTE, caveat);
 }
 
 tt_status tt__trainer_workers_hear(tt_trainer *t)

@@ -63,10 +63,12 @@ void tt_workers_load_sentence(const tt_workers *w, tt_str *out)
 {
     if (!(w->seconds > 0))
         return;
-    tt_str_addf(out,
-                "the server made %.3g updates per second and was busy "
-                "%.1f%% of the time",
-                (double)w->n_made / w->seconds, 100 * w->busy / w->seconds);
+    tt_str_addf(out, "%s made %.3g updates per second",
+                w->has_server ? "the server" : "workers",
+                (double)w->n_made / w->seconds);
+    if (w->has_server)
+        tt_str_addf(out, " and was busy %.1f%% of the time",
+                    100 * w->busy / w->seconds);
 }
 
 void tt_workers_slow_sentence(const tt_workers *w, tt_str *out)

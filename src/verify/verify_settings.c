@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "config/distribution.h"
+#include "job/workers.h"
 #include "session/session.h"
 #include "verify/verify.h"
 
@@ -69,6 +70,9 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
 {
     char text[32];
     const bool is_coded = tt_exchange_is_coded(&many->exchange);
+    const char *caveat = tt_job_workers_caveat(many);
+    if (caveat != NULL)
+        return tt_fail(TT_ERR_ARG, "%s, so there is nothing to verify", caveat);
     if (many->workers > 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s: the states of workers that go at "

@@ -21,7 +21,7 @@ static const char *const settings[] = {
 enum { N_SETTINGS = sizeof settings / sizeof settings[0], RANKS = 3 };
 
 typedef struct task {
-    const char *folder, *zero;
+    const char *folder, *setting, *another;
 } task;
 
 static tt_status train(const task *t, const tt_peers *peers, tt_arena *arena)
@@ -32,7 +32,9 @@ static tt_status train(const task *t, const tt_peers *peers, tt_arena *arena)
     const tt_train_request request = {.folder = t->folder};
     for (int i = 0; i < N_SETTINGS; i++)
         TT_TRY(tt_settings_assign(&all, settings[i], "test", arena));
-    TT_TRY(tt_settings_assign(&all, t->zero, "test", arena));
+    TT_TRY(tt_settings_assign(&all, t->setting, "test", arena));
+    if (t->another != NULL)
+        TT_TRY(tt_settings_assign(&all, t->another, "test", arena));
     TT_TRY(tt_session_open_peers(&all, NULL, true, peers, &session));
     const tt_status status = tt_train(session, &request, &end);
     tt_session_close(session);
@@ -76,7 +78,7 @@ static void check_losses(const char *a, const char *b, const char *name)
 static void check_threads(const char *folder, const char *zero)
 {
     char path[64];
-    task t = {folder, zero};
+    task t = {folder, zero, NULL};
     CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
     check_losses("alone", folder, "train/loss");
     check_losses("alone", folder, "val/loss");
@@ -88,7 +90,7 @@ static void check_threads(const char *folder, const char *zero)
 
 TEST_SLOW(ranks_as_threads_train_as_one_does, 180)
 {
-    const task alone = {"alone", "zero=0"};
+    const task alone = {"alone", "zero=0", NULL};
     const tt_peers nobody = {.size = 1, .on_host = 1};
     tt_arena *arena = tt_arena_create();
     runs_enter();
@@ -102,13 +104,30 @@ TEST_SLOW(ranks_as_threads_train_as_one_does, 180)
     runs_leave();
 }
 
+// Without locks: every word that two ranks touch is touched by atomic instructions.
+TEST_SLOW(ranks_as_threads_share_weights, 120)
+{
+    static const char *const more[] = {"exchange.policy=hogwild",
+                                       "exchange.words=bf16"};
+    runs_enter();
+    for (int i = 0; i < 2; i++) {
+        task t = {more[i], more[0], i > 0 ? more[i] : NULL};
+        char path[64];
+        CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
+        snprintf(path, sizeof path, "%s/workers.json", t.folder);
+        CHECK(tt_file_exists(path));
+    }
+    CHECK(tt_alloc_live() == 0);
+    runs_leave();
+}
+
 // One rank runs out of memory somewhere: it says so, the others end too, nothing is
 // left.
 TEST_SLOW(ranks_as_threads_end_when_one_has_no_memory, 240)
 {
     char folder[32];
     int n_failed = 0;
-    task t = {folder, "zero=2"};
+    task t = {folder, "zero=2", NULL};
     runs_enter();
     snprintf(folder, sizeof folder, "whole");
     tt_alloc_fail_at(0);

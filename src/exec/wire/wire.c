@@ -335,25 +335,27 @@ tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out)
 
 // A transport never gets its memory back, so a block that was taken back is kept for
 // the next one who asks.
-void *tt_comm_wire_lend(tt_comm_wire *wire, int64_t bytes)
+void *tt_comm_wire_lend(tt_comm_wire *wire, tt_wire_use use, int64_t bytes)
 {
     const int64_t page = 4096;
-    if (wire->is_lent)
+    tt__wire_loan *loan = &wire->loan[use];
+    if (loan->is_lent)
         return NULL;
-    if (wire->lent_bytes < bytes) {
+    if (loan->bytes < bytes) {
         char *block = tt_comm_alloc(wire->carrier.comm, bytes + 2 * page);
         if (block == NULL)
             return NULL;
-        wire->lent = block + (page - (int64_t)((uintptr_t)block % 4096)) % page;
-        wire->lent_bytes = bytes;
+        loan->block =
+            block + (page - (int64_t)((uintptr_t)block % 4096)) % page;
+        loan->bytes = bytes;
     }
-    wire->is_lent = true;
-    return wire->lent;
+    loan->is_lent = true;
+    return loan->block;
 }
 
-void tt_comm_wire_take_back(tt_comm_wire *wire)
+void tt_comm_wire_take_back(tt_comm_wire *wire, tt_wire_use use)
 {
-    wire->is_lent = false;
+    wire->loan[use].is_lent = false;
 }
 
 bool tt_comm_wire_can_lend(const tt_comm_wire *wire)

@@ -49,11 +49,16 @@ tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out);
 tt_comm *tt_comm_wire_borrow(tt_comm_wire *wire);
 void tt_comm_wire_give_back(tt_comm_wire *wire);
 
-// Memory of this rank that all others see at the same address: one block, until it is
-// taken back. It stays readable for them after this rank has ended. NULL: the
+// Memory of this rank that all others see at the same address: one block for each use,
+// until it is taken back. It stays readable for them after this rank has ended. NULL: the
 // transport has none, it is not enough, or it is lent already.
-void *tt_comm_wire_lend(tt_comm_wire *wire, int64_t bytes);
-void tt_comm_wire_take_back(tt_comm_wire *wire);
+typedef enum tt_wire_use {
+    TT_LEND_SNAPSHOT, // states on their way to a checkpoint
+    TT_LEND_WEIGHTS,  // that several ranks change
+    TT_LEND_USES,
+} tt_wire_use;
+void *tt_comm_wire_lend(tt_comm_wire *wire, tt_wire_use use, int64_t bytes);
+void tt_comm_wire_take_back(tt_comm_wire *wire, tt_wire_use use);
 bool tt_comm_wire_can_lend(const tt_comm_wire *wire); // if there is enough
 
 // Ends the wire: what comes later fails so, on this rank.

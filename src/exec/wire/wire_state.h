@@ -33,6 +33,12 @@ typedef struct tt__wire_inbox {
     tt__wire_early *kept;  // that came before they were wanted
 } tt__wire_inbox;
 
+typedef struct tt__wire_loan {
+    bool is_lent;
+    char *block; // that is lent, or may be lent again
+    int64_t bytes;
+} tt__wire_loan;
+
 struct tt_comm_wire {
     tt_wire wire;
     tt__carrier carrier; // the thread's, while there are jobs
@@ -68,9 +74,8 @@ struct tt_comm_wire {
     // The host's.
     tt_coll_call
         posted; // by `later`; with is_posted: it is not known to be done
-    bool is_posted, is_lent;
-    char *lent; // the block that is lent, or may be lent again
-    int64_t lent_bytes;
+    bool is_posted;
+    tt__wire_loan loan[TT_LEND_USES];
     int64_t packet_bytes; // that this rank has made
     tt_wire_stats before; // at the last reset
     double exposed;

@@ -43,6 +43,10 @@ void tt__crowd_close(tt_dynamic *d); // without: nothing
 tt_status tt__crowd_deliver(tt_dynamic *d, int32_t worker);
 // After all ranks have heard of a step: the length of its last mean gradient.
 double tt__crowd_norm(const tt_dynamic *d);
+// A step of the worker's optimiser along its gradient, its `number`th from 1 on: `x` has
+// its weights and states before and after.
+tt_status tt__crowd_step(tt_dynamic *d, int32_t worker, int64_t number,
+                         void *x);
 // What the rules have listed, on so much of each vector.
 tt_status tt__crowd_run(tt_dynamic *d, const tt_vector_span *span);
 

@@ -1,7 +1,7 @@
 // crowd_open - settings and memory of workers with weights of their own.
 
 #include "base/alloc.h"
-#include "job/dynamic/crowd.h"
+#include "job/dynamic/hog.h"
 
 #include <string.h>
 
@@ -17,6 +17,8 @@ bool tt__crowd_is(const tt_job *job)
 
 tt_status tt__crowd_check(const tt_job *job)
 {
+    if (tt__hog_is(job))
+        return tt__hog_check(job);
     if (strcmp(params_of(job)->pace.schedule, "wall") == 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s by the wall clock: nobody is there "

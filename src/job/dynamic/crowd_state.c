@@ -5,7 +5,7 @@
 //   centre | its momentum
 
 #include "base/alloc.h"
-#include "job/dynamic/crowd.h"
+#include "job/dynamic/hog.h"
 
 #include <string.h>
 
@@ -50,10 +50,14 @@ static tt_status write_model(tt_dynamic *d, void *model)
 
 tt_status tt__crowd_model(tt_dynamic *d)
 {
-    tt_peer_model(&d->crowd->rules);
-    TT_TRY(tt__crowd_run(d, &d->all));
-    TT_TRY(mean_states(d));
     void *model = tt__crowd_at(d, (tt_peer_place){TT_PEER_MODEL, 0});
+    if (d->hog == NULL) {
+        tt_peer_model(&d->crowd->rules);
+        TT_TRY(tt__crowd_run(d, &d->all));
+    } else if (model != NULL) {
+        tt__hog_model(d, model);
+    }
+    TT_TRY(mean_states(d));
     return model != NULL ? write_model(d, model) : TT_OK;
 }
 
@@ -119,6 +123,8 @@ tt_status tt__crowd_save(tt_dynamic *d, tt_str *out)
     if (v == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to save %d workers",
                        d->workers);
+    if (d->hog != NULL)
+        tt__hog_note_ages(d);
     TT_TRY(visit(d, count_one, &vectors));
     v[0] = magic;
     v[1] = (double)n;
@@ -128,7 +134,10 @@ tt_status tt__crowd_save(tt_dynamic *d, tt_str *out)
     if (tt_peers_is_first(&d->job->peers))
         tt_str_add_bytes(out, (const char *)v, n * (int64_t)sizeof *v);
     tt_free(v);
-    return visit(d, save_one, out);
+    TT_TRY(visit(d, save_one, out));
+    if (d->hog != NULL && tt_peers_is_first(&d->job->peers))
+        tt__hog_save(d, out);
+    return TT_OK;
 }
 
 // ---- loading -------------------------------------------------------------
@@ -161,8 +170,9 @@ tt_status tt__crowd_load(tt_dynamic *d, const char *bytes, int64_t n)
     if (status == TT_OK)
         status = visit(d, count_one, &vectors);
     const char *from = bytes + head;
+    const int64_t words = d->hog != NULL ? tt__hog_bytes(d) : 0;
     if (status == TT_OK &&
-        n == head + vectors * tt_vector_bytes(&d->crowd->whole))
+        n == head + vectors * tt_vector_bytes(&d->crowd->whole) + words)
         status = visit(d, load_one, &from);
     else
         status =
@@ -171,5 +181,7 @@ tt_status tt__crowd_load(tt_dynamic *d, const char *bytes, int64_t n)
                     "workers under exchange.policy=%s",
                     d->workers, tt_exchange_policy(&d->job->exchange)->name);
     tt_free(v);
+    if (status == TT_OK && d->hog != NULL)
+        status = tt__hog_load(d, from);
     return status;
 }

@@ -132,32 +132,40 @@ static tt_status set(const tt_job *job, const char *name, double value)
                : TT_OK;
 }
 
-static tt_status set_scalars(const tt_dynamic *d, int32_t worker, double count)
+static tt_status set_scalars(const tt_dynamic *d, int64_t number, double count)
 {
     const tt_job *job = d->job;
     const tt_val v = tt_graph_output_find(job->graph, "count");
-    char number[8];
-    tt_dtype_store(job->graph->value[v.id].type.dtype, number, 0, count);
-    TT_TRY(tt_exec_write(job->exec, v, number));
+    char bytes[8];
+    tt_dtype_store(job->graph->value[v.id].type.dtype, bytes, 0, count);
+    TT_TRY(tt_exec_write(job->exec, v, bytes));
     TT_TRY(set(job, "lr", job->lr));
-    TT_TRY(set(job, "step", (double)d->crowd->rules.worker[worker].number));
+    TT_TRY(set(job, "step", (double)number));
     TT_TRY(set(job, "skip", 0));
     TT_TRY(set(job, "seed", (double)job->options.seed));
     return set(job, "samples", (double)job->options.batch);
 }
 
-static tt_status step(tt_dynamic *d, int32_t worker)
+tt_status tt__crowd_step(tt_dynamic *d, int32_t worker, int64_t number, void *x)
 {
     tt__dynamic_worker *w = tt__worker_own(d, worker);
     if (w == NULL || w->head.v[TT_HEAD_REFUSED] != 0)
         return TT_OK;
-    void *x = d->crowd->v[TT_PEER_WEIGHTS][worker - d->first];
     const double count = d->crowd->count[worker - d->first];
     clip(d, count, w->gradient);
     TT_TRY(write_all(d, x, w->gradient));
-    TT_TRY(set_scalars(d, worker, count));
+    TT_TRY(set_scalars(d, number, count));
     TT_TRY(tt_exec_run_part(d->job->exec, TT_RUN_UPDATE, NULL, NULL, NULL));
     return read_all(d, x, w->gradient);
+}
+
+static tt_status step(tt_dynamic *d, int32_t worker)
+{
+    return tt__worker_own(d, worker) == NULL
+               ? TT_OK
+               : tt__crowd_step(
+                     d, worker, d->crowd->rules.worker[worker].number,
+                     d->crowd->v[TT_PEER_WEIGHTS][worker - d->first]);
 }
 
 static void take_mean(const tt_dynamic *d, int32_t worker)

@@ -17,7 +17,7 @@
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
 //   wall_rules     its order, updates, answers   wall_post        its letters
 //   dynamic_did    what workers did, for reports
-//   crowd          workers with weights of their own, and no server
+//   crowd, hog     workers with weights of their own; or that share them without locks
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
 // ranks.
@@ -97,7 +97,9 @@ typedef struct tt_dynamic {
     void *feed_user;
     double *rate;            // per worker: the rate of its local steps
     struct tt__crowd *crowd; // of workers with weights of their own, or NULL
-    // The wall clock's; and the list that repeats one.
+    struct tt__hog *hog;     // of those that share them, or NULL
+    // The wall clock's: workers are taken as they come; and the list that repeats one.
+    bool is_live;
     struct tt__wall *wall;
     tt_comm *comm; // while a step runs
     tt_str record; // who delivered when, a line each

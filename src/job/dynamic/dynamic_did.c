@@ -3,8 +3,8 @@
 // A worker is slow by what it took to compute a gradient, not by how many it delivered: a
 // clock that holds everybody back to the slowest would hide who that is.
 
-#include "job/dynamic/crowd.h"
 #include "job/dynamic/dynamic.h"
+#include "job/dynamic/hog.h"
 #include "job/federated/federated.h"
 
 #include <math.h>
@@ -49,13 +49,23 @@ static double median_pace(const tt_worker_row *row, int32_t n)
     return 0;
 }
 
+// Gradients whose age was counted.
+static int64_t used_by(const tt_dynamic *d, int32_t worker)
+{
+    const tt_server_worker *w = &d->server.worker[worker];
+    if (d->crowd == NULL)
+        return w->pushed - w->n_dropped - w->n_pending;
+    const int64_t used = tt_peer_used(&d->crowd->rules, worker);
+    return d->hog != NULL
+               ? used - d->crowd->rules.version - d->n_refused[worker]
+               : used;
+}
+
 static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
                      tt_worker_row *row)
 {
     const tt_server_worker *w = &d->server.worker[i];
-    const int64_t used = d->crowd != NULL
-                             ? tt_peer_used(&d->crowd->rules, i)
-                             : w->pushed - w->n_dropped - w->n_pending;
+    const int64_t used = used_by(d, i);
     const int64_t bytes = tt_vector_bytes(&d->all);
     *row = (tt_worker_row){.rank = tt__worker_rank(d, i),
                            .pushed = w->pushed,
@@ -100,10 +110,12 @@ tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
                         .histogram = d->server.histogram,
                         .now = d->drawn.now,
                         .busy = d->busy,
-                        .seconds = d->crowd != NULL ? 0 : d->seconds,
-                        .n_made = d->n_updates};
+                        .seconds =
+                            d->crowd != NULL && d->hog == NULL ? 0 : d->seconds,
+                        .n_made = d->n_updates,
+                        .has_server = d->crowd == NULL};
     out->messages = d->crowd != NULL ? d->crowd->rules.messages : 0;
-    if (d->wall != NULL)
+    if (d->is_live)
         out->unit = "seconds";
     else if (d->list == NULL)
         out->unit = "gradients";
@@ -114,6 +126,19 @@ tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
     for (int32_t i = 0; i < d->workers; i++)
         row[i].slow = usual > 0 ? row[i].pace / usual : 0;
     return TT_OK;
+}
+
+bool tt_job_workers_may_change(const tt_job *job)
+{
+    return job->workers > 0 && tt__hog_is(job);
+}
+
+const char *tt_job_workers_caveat(const tt_job *job)
+{
+    return tt_job_workers_may_change(job)
+               ? "exchange.policy=hogwild: weights are changed without locks; "
+                 "no two runs have the same bits, and none can be repeated"
+               : NULL;
 }
 
 tt_workers_sums tt_job_workers_sums(const tt_job *job)

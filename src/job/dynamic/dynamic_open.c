@@ -2,8 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/pace.h"
-#include "job/dynamic/crowd.h"
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
@@ -478,8 +477,10 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(tt__crowd_open(d));
     if (strcmp(d->params->pace.schedule, "seeded") == 0)
         return TT_OK;
-    return strcmp(d->params->pace.schedule, "wall") == 0 ? tt__wall_open(d)
-                                                         : tt__list_open(d);
+    d->is_live = strcmp(d->params->pace.schedule, "wall") == 0;
+    if (!d->is_live)
+        return tt__list_open(d);
+    return tt__hog_is(job) ? tt__hog_open(d) : tt__wall_open(d);
 }
 
 void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out)
@@ -542,6 +543,7 @@ void tt__dynamic_close(tt_dynamic *d)
         tt_free(d->slot[i]);
     for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
         tt_free(d->then[i]);
+    tt__hog_close(d);
     tt__crowd_close(d);
     tt__wall_close(d);
     tt__federated_close(d);

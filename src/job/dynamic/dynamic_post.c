@@ -26,7 +26,7 @@ static tt_status wait_for(tt_dynamic *d, tt_comm *comm, tt_msg *msg, int n)
     while (status == TT_OK && !are_done(msg, n)) {
         bool moved = false, did = false;
         status = comm->def->progress(comm, &moved);
-        if (status == TT_OK && !moved && d->wall == NULL)
+        if (status == TT_OK && !moved && !d->is_live)
             status = tt__worker_compute_any(d, &did);
         int i = 0;
         while (i + 1 < n && msg[i].is_done)

@@ -12,8 +12,7 @@
 //   gradients and heads that wait | weights before the last update | record
 
 #include "base/alloc.h"
-#include "job/dynamic/crowd.h"
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
@@ -280,6 +279,13 @@ static bool agrees(const tt_dynamic *d, const layout *l, const double *v)
     return is_record((const char *)v + l->bytes, (int64_t)v[4]);
 }
 
+// Workers that share weights are not bound to their number: others begin with the model.
+static bool is_of_others(const tt_dynamic *d, const double *v, int64_t n)
+{
+    return d->hog != NULL && n >= HEAD * (int64_t)sizeof *v && v[0] == magic &&
+           v[1] != d->workers && v[2] == (double)d->all.n;
+}
+
 static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
 {
     double *v = (double *)(void *)bytes;
@@ -330,10 +336,16 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n)
     if (tt_peers_is_first(&job->peers))
         memcpy(all, bytes, (size_t)n);
     tt_status status = tt_peers_broadcast(&job->peers, "workers", all, n);
-    if (status == TT_OK)
+    if (status == TT_OK &&
+        is_of_others(job->dynamic, (double *)(void *)all, n)) {
+        tt__dynamic_close(job->dynamic); // it is opened when the step is known
+        job->dynamic = NULL;
+        job->workers_are_new = true;
+    } else if (status == TT_OK) {
         status = job->dynamic->federated != NULL
                      ? tt__federated_load(job->dynamic, all, n)
                      : load(job->dynamic, all, n);
+    }
     tt_free(all);
     return status;
 }

@@ -6,8 +6,7 @@
 // mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
 
 #include "base/clock.h"
-#include "job/dynamic/crowd.h"
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
@@ -154,16 +153,18 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     memset(d->tally, 0, (size_t)n * sizeof *d->tally);
     if (job->peers.wire != NULL)
         tt_comm_wire_step(job->peers.wire, job->step + 1);
-    if (d->wall != NULL)
+    if (d->hog != NULL)
+        TT_TRY(tt__hog_step(d, result_out));
+    else if (d->is_live)
         TT_TRY(tt__wall_step(d, result_out));
-    while (d->wall == NULL && d->n_delivered < d->workers) {
+    while (!d->is_live && d->n_delivered < d->workers) {
         int32_t worker = -1;
         TT_TRY(next(d, &worker));
         TT_TRY(d->crowd != NULL ? tt__crowd_deliver(d, worker)
                                 : deliver(d, worker));
     }
     job->step++;
-    if (d->wall == NULL)
+    if (!d->is_live)
         TT_TRY(tell(d, result_out));
     d->seconds += tt_clock_seconds() - began;
     return result_out->count > 0
