@@ -41,6 +41,9 @@ typedef struct pen { // a line, at most two points for every column
     int64_t at_x, at_y;
 } pen;
 
+static const char *const stroke_class[TT_STROKES] = {
+    [TT_DASHED] = " dash", [TT_DOTTED] = " dots", [TT_SOLID] = ""};
+
 static void pen_dot(pen *p)
 {
     if (p->n_drawn == 1) // makes a line of one point visible
@@ -129,7 +132,7 @@ static void add_line(const tt_frame *f, const tt_curve *c, int64_t window,
     const int64_t places =
         window > 1 && s->n > p.columns ? (int64_t)p.columns : s->n;
     tt_str_addf(f->out, "<path class=\"%s%s %s\" d=\"", kind,
-                c->is_dashed ? " dash" : "", c->color);
+                stroke_class[c->stroke], c->color);
     for (int64_t k = 0; k < places; k++) {
         const int64_t i = places == s->n ? k : k * (s->n - 1) / (places - 1);
         const double x = tt__curve_x(c, f->kind, i);
@@ -241,7 +244,7 @@ static void add_keys(const tt_chart *chart, tt_str *out)
         if (curve->series == NULL || (curve->label == NULL && window == 1))
             continue;
         tt_str_addf(out, " <span class=\"key %s%s\">", curve->color,
-                    curve->is_dashed ? " dash" : "");
+                    stroke_class[curve->stroke]);
         tt__html_add(out, curve->label != NULL ? curve->label : "");
         if (window > 1 && !curve->is_quiet)
             tt_str_addf(out, "%smean of %lld logged values",

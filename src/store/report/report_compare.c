@@ -88,7 +88,7 @@ static tt_status add_kind(const compared *c, const kind *k, tt_str *out)
                        .units = c->units[i],
                        .sent = &c->sent[i],
                        .is_noisy = k->is_noisy,
-                       .is_dashed = i >= COLORS};
+                       .stroke = i >= COLORS ? TT_DASHED : TT_SOLID};
     const tt_chart chart = {.title = k->title,
                             .y_name = k->y_name,
                             .id = k->id,

@@ -161,7 +161,8 @@ static tt_curve parent_curve(const tt_report_data *d, const char *name,
                       .units = units_of(d->before),
                       .is_noisy = name[0] == 't',
                       .is_quiet = true,
-                      .is_dashed = strncmp(name, "val/", 4) == 0};
+                      .stroke =
+                          strncmp(name, "val/", 4) == 0 ? TT_DASHED : TT_SOLID};
 }
 
 static bool is_quiet(const tt_report_data *d, const known *k)

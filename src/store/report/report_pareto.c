@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 enum {
     WIDTH = 1000,
@@ -14,12 +15,22 @@ enum {
     LEFT = 70,
     RIGHT = 140,
     TOP = 16,
-    FOOT = 46
+    FOOT = 46,
+    LINE = 13,   // the height of a name
+    LETTER = 8,  // its width, of one letter
+    NAMES = 512, // that give way to each other
 };
+
+// Where the name of a point is written.
+typedef struct label {
+    double x, y, width;
+} label;
 
 typedef struct plane {
     const tt_compared *of;
     tt_scale x, y; // bytes; samples per second
+    label label[NAMES];
+    int n_labels;
     tt_str *out;
 } plane;
 
@@ -131,24 +142,35 @@ static void add_front(const plane *p)
     tt_str_add(p->out, "\"/>\n");
 }
 
-// How many earlier labels are where this one would be: it goes below them.
-static int shift(const plane *p, int i)
+static bool is_free(const plane *p, label l)
 {
-    const tt_compared_system *a = &p->of->system[i];
-    int n = 0;
-    for (int k = 0; k < i; k++) {
-        const tt_compared_system *b = &p->of->system[k];
-        if (is_there(b) && fabs(left(p, b->memory) - left(p, a->memory)) < 90 &&
-            fabs(top(p, speed(b)) - top(p, speed(a))) < 12)
-            n++;
+    for (int k = 0; k < p->n_labels; k++) {
+        const label *o = &p->label[k];
+        if (l.x < o->x + o->width && o->x < l.x + l.width &&
+            fabs(l.y - o->y) < LINE)
+            return false;
     }
-    return n;
+    return true;
 }
 
-static void add_point(const plane *p, int i)
+// Beside the point; where another name is, as little above or below it as will do.
+static label place_name(plane *p, const char *name, double x, double y)
+{
+    const label wanted = {x + 10, y + 4, LETTER * (double)strlen(name)};
+    label l = wanted;
+    for (int k = 1; k < p->n_labels + 1 && !is_free(p, l); k++)
+        for (int side = 1; side >= -1 && !is_free(p, l); side -= 2)
+            l.y = wanted.y + side * k * LINE;
+    if (p->n_labels < NAMES)
+        p->label[p->n_labels++] = l;
+    return l;
+}
+
+static void add_point(plane *p, int i)
 {
     const tt_compared_system *s = &p->of->system[i];
     const double x = left(p, s->memory), y = top(p, speed(s));
+    const label at = place_name(p, s->name, x, y);
     tt_str_addf(
         p->out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>",
         tt__systems_color(i, NULL), x, y, is_best(p->of, i) ? "7" : "5");
@@ -158,8 +180,7 @@ static void add_point(const plane *p, int i)
     tt_str_add(p->out, ", ");
     tt__number_add(p->out, speed(s), false);
     tt_str_addf(p->out, " %s/s</title></circle><text x=\"%.1f\" y=\"%.1f\">",
-                p->of->unit != NULL ? p->of->unit : "samples", x + 10,
-                y + 4 + 12 * shift(p, i));
+                p->of->unit != NULL ? p->of->unit : "samples", at.x, at.y);
     tt__html_add(p->out, s->name);
     tt_str_add(p->out, "</text>\n");
 }

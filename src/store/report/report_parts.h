@@ -57,6 +57,8 @@ double tt__scale_place(const tt_scale *scale, double value);
 
 // ---- report_chart.c, report_axes.c ---------------------------------------
 
+enum { TT_SOLID, TT_DASHED, TT_DOTTED, TT_STROKES }; // how a curve is drawn
+
 struct tt_curve {
     const char *label;              // NULL: the chart's title says it
     const char *color;              // a class of report_style.c
@@ -64,7 +66,7 @@ struct tt_curve {
     double units;                   // tokens or images of a step; 0: not known
     bool is_noisy;                  // a mean is drawn over faint values
     bool is_quiet;                  // the mean alone
-    bool is_dashed;
+    int stroke;
     int best;            // -1: the lowest is marked, 1: the highest
     const tt_sent *sent; // NULL: not known
 };

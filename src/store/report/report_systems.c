@@ -14,12 +14,12 @@
 
 enum { COLORS = 8 };
 
-const char *tt__systems_color(int i, bool *is_dashed_out)
+const char *tt__systems_color(int i, int *stroke_out)
 {
     static const char *const colors[COLORS] = {"r0", "r1", "r2", "r3",
                                                "r4", "r5", "r6", "r7"};
-    if (is_dashed_out != NULL)
-        *is_dashed_out = i / COLORS % 2 == 1;
+    if (stroke_out != NULL)
+        *stroke_out = i / COLORS % TT_STROKES;
     return colors[i % COLORS];
 }
 
@@ -205,7 +205,7 @@ static tt_status add_chart(const tt_compared *c, bool is_bytes, tt_arena *arena,
                          .units = s->units,
                          .is_noisy = true,
                          .is_quiet = true};
-        to->color = tt__systems_color(i, &to->is_dashed);
+        to->color = tt__systems_color(i, &to->stroke);
         if (is_bytes)
             TT_TRY(over_bytes(s, arena, &to->series));
     }

@@ -71,7 +71,7 @@ bool tt_compared_has_staleness(const tt_compared *compared);
 tt_status tt_report_systems(const tt_compared *compared, tt_str *out);
 
 // The class of the i-th system's colour, and whether its line is dashed.
-const char *tt__systems_color(int i, bool *is_dashed_out);
+const char *tt__systems_color(int i, int *stroke_out);
 void tt__systems_pareto(const tt_compared *compared, tt_str *out);
 void tt__systems_lanes(const tt_compared *compared, tt_str *out);
 
