@@ -20,6 +20,8 @@ typedef struct tt__law_policy_subject {
     const tt_policy_def *policy;
     const char *sample;
     const tt_codec_def *codec; // NULL: none
+    const char
+        *gamma; // exchange.gamma with a codec; NULL: what is found for it
     int64_t replicas;
     int64_t group; // replicas in a group; without groups all of them
     tt_arena *arena;

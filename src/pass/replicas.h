@@ -27,6 +27,8 @@ typedef struct tt_replicas_params {
     const tt_codec_def *codec;
     const void *codec_params;
     bool feedback; // residuals are kept
+    double
+        gamma; // how far a replica goes to mixes of codes, if its policy leaves it open
 } tt_replicas_params;
 
 // A state of which each replica has its own.

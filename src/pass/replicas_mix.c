@@ -202,8 +202,9 @@ static tt__coded_by coded_by(tt__replicas *w, const tt__mix *mix)
 double tt__mix_gamma(const tt__replicas *w, const tt__mix *mix)
 {
     const tt__level *l = mix->level;
-    (void)w;
-    return l->policy->gamma == NULL ? 1 : l->policy->gamma(l->params);
+    const double gamma =
+        l->policy->gamma == NULL ? 1 : l->policy->gamma(l->params);
+    return gamma > 0 ? gamma : w->params->gamma;
 }
 
 // States by the names NAME.public and NAME.drift, with the number of the variant where

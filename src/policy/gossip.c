@@ -13,7 +13,7 @@
 //
 // With a codec neighbours know a public copy of each other's weights, and what a replica
 // has changed since is sent as a code (CHOCO; pass/replicas_mix.c). They go the part `gamma`
-// of the way.
+// of the way; by default that is the part of a change that a code says (job_gamma.c).
 //
 // With `tracking` neighbours also mix the steps that they make, so that each replica goes
 // where all of them would go on average, and not only where its own samples pull it (DSGT):
@@ -73,8 +73,9 @@ static const tt_opt options[] = {
      "graph=edges: who speaks with whom, 0-1,1-2 between replicas 0 and 1, 1 "
      "and 2; graph=arrows: only from the first to the second",
      TT_OPT_STR, AT(edges)},
-    {"gamma", "0.1",
-     "with a codec: how far a replica goes to what it knows of its neighbours",
+    {"gamma", "0",
+     "with a codec: how far a replica goes to what it knows of its neighbours; "
+     "0: as the codec allows",
      TT_OPT_F64, AT(gamma), NULL, 0, 1},
     {0},
 };

@@ -109,7 +109,8 @@ typedef struct tt_policy_def {
     // Whether columns of the matrix add up to 1, but not rows. Then replicas have a mass,
     // which is 1 at first and mixed as weights are. NULL: no.
     bool (*has_mass)(const void *params);
-    // With a codec: how far a replica goes to a mix of public copies; NULL: 1.
+    // With a codec: how far a replica goes to a mix of public copies; 0: as far as the codec
+    // allows; NULL: 1.
     double (*gamma)(const void *params);
     // The states that it keeps, and how many.
     int (*states)(const void *params, const tt_policy_state **state_out);

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "job/exact.h"
+#include "job/replicas/job_gamma.h"
 #include "job/replicas/job_groups.h"
 #include "job/replicas/job_period.h"
 #include "ops/comm/replicas.h"
@@ -256,6 +257,8 @@ tt_status tt__job_replicas_partition(const tt_job *job,
         groups.share > 1 && tt__job_groups_size(job, &groups) > 1;
     if (groups.level[0].policy->codec != NULL)
         own.codec = tt_codec_find(groups.level[0].policy->codec);
+    if (own.codec != NULL && groups.level[0].policy->mix != NULL)
+        TT_TRY(tt__job_gamma(own.codec, own.codec_params, &own.gamma));
     own.n_levels = groups.n_levels;
     own.shared = is_shared ? TT_GROUP : NULL;
     memcpy(own.level, groups.level, sizeof own.level);
