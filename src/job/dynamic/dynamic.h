@@ -16,7 +16,7 @@
 //   dynamic_state  the model, checkpoints        dynamic_post     messages
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
 //   wall_rules     its order, updates, answers   wall_post        its letters
-//   dynamic_did    what workers did, for reports
+//   dynamic_did    for reports                   coder            gradients as codes
 //   crowd, hog     workers with weights of their own; or that share them without locks
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
@@ -39,6 +39,7 @@ enum {
     TT_HEAD_CORRECT,
     TT_HEAD_SQUARES, // of the whole gradient
     TT_HEAD_REFUSED,
+    TT_HEAD_BYTES, // that its shards get
     TT_HEAD_N,
 };
 typedef struct tt__push_head {
@@ -86,6 +87,7 @@ typedef struct tt_dynamic {
     void *sum;            // of an update
     double norm;          // of the last update's mean gradient
     int64_t *n_refused;   // per worker
+    double *up;           // the same: bytes that it has pushed
     double *tally;        // per delivery of a step, TT_HEAD_N each; and wishes
     int32_t n_delivered;  // of this step
     int32_t *delivered;   // by whom
@@ -96,6 +98,7 @@ typedef struct tt_dynamic {
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
     double *rate;            // per worker: the rate of its local steps
+    struct tt__coder *coder; // of gradients, or NULL
     struct tt__crowd *crowd; // of workers with weights of their own, or NULL
     struct tt__hog *hog;     // of those that share them, or NULL
     // The wall clock's: workers are taken as they come; and the list that repeats one.

@@ -74,7 +74,7 @@ static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
                            .staleness =
                                used > 0 ? (double)w->n_stale / (double)used : 0,
                            .pace = all->unit != NULL ? pace_of(d, i) : 0,
-                           .up = w->pushed * bytes,
+                           .up = (int64_t)d->up[i],
                            .down = (d->drawn.worker[i].number + 1) * bytes};
     if (d->crowd != NULL) {
         row->up = d->crowd->rules.worker[i].sent * bytes;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/pace.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
@@ -13,6 +14,25 @@
 static const tt_ps_params *params_of(const tt_job *job)
 {
     return (const tt_ps_params *)(const void *)job->exchange.policy_params;
+}
+
+static tt_status check_codec(const tt_job *job, const char *name)
+{
+    const char *codec = tt_exchange_codec(&job->exchange)->name;
+    if (!tt_exchange_is_coded(&job->exchange))
+        return TT_OK;
+    if (tt__crowd_is(job) || tt_job_is_federated(job))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s sends weights as they are: "
+                       "exchange.codec=none, not %s",
+                       name, codec);
+    if (strcmp(codec, "factors") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: a worker's gradient is a sum over "
+                       "micro-batches, of which exchange.codec=factors has no "
+                       "two factors; exchange.codec=powersgd would do",
+                       name);
+    return TT_OK;
 }
 
 static tt_status check_places(const tt_job *job)
@@ -28,11 +48,7 @@ static tt_status check_places(const tt_job *job)
                        "exchange.policy=%s keeps the optimiser at the server: "
                        "exchange.server=sharded divides it, not zero=%lld",
                        name, (long long)job->distribution.zero);
-    if (tt_exchange_is_coded(&job->exchange))
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s sends gradients as they are: "
-                       "exchange.codec=none, not %s",
-                       name, tt_exchange_codec(&job->exchange)->name);
+    TT_TRY(check_codec(job, name));
     if (job->options.precision == TT_PRECISION_FP16)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s: workers of different versions have "
@@ -346,6 +362,7 @@ static tt_status make_shard(tt_dynamic *d)
     d->tally = tt_arena_alloc(d->arena,
                               (n * TT_HEAD_N + 8) * (int64_t)sizeof *d->tally);
     d->rate = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->rate);
+    d->up = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->up);
     d->delivered = tt_arena_alloc(d->arena, n * (int64_t)sizeof(int32_t));
     d->turn = tt_arena_alloc(d->arena, n * (int64_t)sizeof *d->turn);
     d->now = vector_of(&d->shard);
@@ -365,7 +382,7 @@ static tt_status make_shard(tt_dynamic *d)
         has_all = has_all && d->then != NULL;
     }
     return has_all && d->slot != NULL && d->slot_head != NULL &&
-                   d->n_refused != NULL && d->tally != NULL &&
+                   d->n_refused != NULL && d->up != NULL && d->tally != NULL &&
                    d->delivered != NULL && d->turn != NULL && d->rate != NULL &&
                    d->now != NULL && d->sum != NULL
                ? TT_OK
@@ -475,6 +492,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(tt__dynamic_read(d));
     TT_TRY(begin_workers(d));
     TT_TRY(tt__crowd_open(d));
+    TT_TRY(tt__coder_open(d));
     if (strcmp(d->params->pace.schedule, "seeded") == 0)
         return TT_OK;
     d->is_live = strcmp(d->params->pace.schedule, "wall") == 0;
@@ -545,6 +563,7 @@ void tt__dynamic_close(tt_dynamic *d)
         tt_free(d->then[i]);
     tt__hog_close(d);
     tt__crowd_close(d);
+    tt__coder_close(d);
     tt__wall_close(d);
     tt__federated_close(d);
     tt_str_fini(&d->record);

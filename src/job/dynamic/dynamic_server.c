@@ -8,6 +8,7 @@
 // whole gradient: shards tell each other their parts' squares, tensor by tensor.
 
 #include "base/alloc.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/wall.h"
 
@@ -102,6 +103,52 @@ static tt_status room_for(tt_dynamic *d, int32_t slot)
                : tt_fail(TT_ERR_NOMEM, "no memory for a gradient");
 }
 
+// As codes, of which only the sender knows how many bytes they have.
+static tt_status take_code(tt_dynamic *d, int32_t worker, int32_t slot)
+{
+    const int32_t from = tt__worker_rank(d, worker);
+    const int32_t ranks = d->job->peers.size, me = d->job->peers.rank;
+    tt__dynamic_worker *w = tt__worker_own(d, worker);
+    tt__post *post = tt_alloc(2 * (int64_t)ranks * (int64_t)sizeof *post);
+    int64_t *bytes = tt_alloc(ranks * (int64_t)sizeof *bytes);
+    char *room = tt_alloc(tt__coder_room(d) + 8);
+    tt_status status = post != NULL && bytes != NULL && room != NULL
+                           ? TT_OK
+                           : tt_fail(TT_ERR_NOMEM, "no memory for a code");
+    char *code = room;
+    for (int pass = 0; pass < 2 && status == TT_OK; pass++) {
+        int n = 0;
+        for (int32_t r = 0; r < ranks; r++) {
+            void *data =
+                w != NULL ? tt__coder_code(d, worker, r, &bytes[r]) : NULL;
+            if (w != NULL && r == me)
+                code = data;
+            if (!tt__keeps_weights(d, r))
+                continue;
+            if (pass == 1) {
+                post[n++] = (tt__post){from, r, data, room, bytes[r]};
+                continue;
+            }
+            post[n++] = (tt__post){from, r, &bytes[r], &bytes[r], 8};
+            post[n++] = (tt__post){from, r, w != NULL ? &w->head : NULL,
+                                   &d->slot_head[slot], sizeof(tt__push_head)};
+        }
+        status = tt__post_all(d, post, n);
+        if (status == TT_OK && bytes[me] > tt__coder_room(d))
+            status =
+                tt_fail(TT_ERR_ARG,
+                        "the code of worker %d's gradient is too long", worker);
+    }
+    if (status == TT_OK && tt__keeps_weights(d, me))
+        status =
+            tt__coder_decode(d, worker, d->server.worker[worker].pushed - 1,
+                             code, bytes[me], d->slot[slot]);
+    tt_free(post);
+    tt_free(bytes);
+    tt_free(room);
+    return status;
+}
+
 // The owner sends each shard its part and what is known of the whole.
 tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot)
 {
@@ -114,6 +161,8 @@ tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot)
                (size_t)tt_vector_bytes(&d->shard));
         d->slot_head[slot] = w->head;
     }
+    if (d->coder != NULL)
+        return take_code(d, worker, slot);
     tt__post *post = tt_alloc(2 * (int64_t)ranks * (int64_t)sizeof *post);
     if (post == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for messages");

@@ -9,9 +9,11 @@
 // are saved. Numbers are those of this machine's byte order, as tensors are.
 //
 //   magic, n doubles | server | drawn | refused | weights of each worker |
-//   gradients and heads that wait | weights before the last update | record
+//   gradients and heads that wait | weights before the last update | record |
+//   residuals of each worker's codes
 
 #include "base/alloc.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
@@ -74,13 +76,13 @@ tt_status tt_job_settle(tt_job *job)
 
 // ---- numbers -------------------------------------------------------------
 
-static const double magic = 7461737931; // of this layout
+static const double magic = 7461737932; // of this layout
 
 enum { HEAD = 5 };
 
 typedef struct layout {
     int64_t numbers, server, drawn; // doubles: of all; where these begin
-    int64_t refused, rate, heads;
+    int64_t refused, up, rate, heads;
     int64_t vectors;          // bytes: where these begin
     int64_t n_vectors, bytes; // of all
 } layout;
@@ -90,7 +92,8 @@ static layout layout_of(const tt_dynamic *d, int64_t n_pending)
     layout l = {.server = HEAD};
     l.drawn = l.server + tt_server_count(&d->server.rules);
     l.refused = l.drawn + tt_drawn_count(&d->drawn.rules);
-    l.rate = l.refused + d->workers;
+    l.up = l.refused + d->workers;
+    l.rate = l.up + d->workers;
     l.heads = l.rate + d->workers;
     l.numbers = l.heads + n_pending * TT_HEAD_N;
     l.vectors = l.numbers * (int64_t)sizeof(double);
@@ -106,6 +109,7 @@ static void save_numbers(const tt_dynamic *d, const layout *l, double *v)
     v[2] = (double)d->all.n;
     v[3] = d->server.n_pending;
     v[4] = (double)d->record.n;
+    memcpy(v + l->up, d->up, (size_t)d->workers * sizeof *v);
     memcpy(v + l->rate, d->rate, (size_t)d->workers * sizeof *v);
     tt_server_save(&d->server, v + l->server);
     tt_drawn_save(&d->drawn, v + l->drawn);
@@ -163,6 +167,61 @@ static tt_status collect(tt_dynamic *d, char *to)
                                 to != NULL ? to + k * bytes : NULL);
 }
 
+// By the wall clock a gradient that was sent may wait at rank 0: it will be computed again, so
+// its residuals are those before it.
+static tt_status list_waiting(tt_dynamic *d, bool *is_waiting)
+{
+    for (int32_t i = 0; i < d->workers; i++)
+        is_waiting[i] = d->server.worker[i].is_waiting;
+    return d->wall == NULL ? TT_OK
+                           : tt_peers_broadcast(&d->job->peers, "workers",
+                                                is_waiting, d->workers);
+}
+
+static tt_status collect_code(tt_dynamic *d, int32_t worker, bool is_waiting,
+                              char *to)
+{
+    const tt__dynamic_worker *w = tt__worker_own(d, worker);
+    const int64_t bytes = tt__coder_state_bytes(d);
+    const bool is_sent = d->wall != NULL && w != NULL && w->is_computed;
+    void *state =
+        w != NULL ? tt__coder_state(d, worker, is_sent && !is_waiting) : NULL;
+    const tt__post post = {tt__worker_rank(d, worker), 0, state, to, bytes};
+    if (w != NULL && to != NULL)
+        memcpy(to, state, (size_t)bytes);
+    return tt__post_all(d, &post, 1);
+}
+
+// After all else: of each worker what its codes have not said.
+static tt_status save_codes(tt_dynamic *d, tt_str *out)
+{
+    const int64_t bytes = tt__coder_state_bytes(d);
+    const bool is_first = tt_peers_is_first(&d->job->peers);
+    if (bytes == 0)
+        return TT_OK;
+    bool *is_waiting = tt_alloc(d->workers);
+    char *room = is_first ? tt_alloc(bytes) : NULL;
+    tt_status status = is_waiting == NULL || (is_first && room == NULL)
+                           ? tt_fail(TT_ERR_NOMEM, "no memory for residuals")
+                           : list_waiting(d, is_waiting);
+    for (int32_t i = 0; i < d->workers && status == TT_OK; i++) {
+        status = collect_code(d, i, is_waiting[i], room);
+        if (is_first && status == TT_OK)
+            tt_str_add_bytes(out, room, bytes);
+    }
+    tt_free(is_waiting);
+    tt_free(room);
+    return status;
+}
+
+static void load_codes(tt_dynamic *d, const char *from)
+{
+    const int64_t bytes = tt__coder_state_bytes(d);
+    for (int32_t i = 0; i < d->n_own && bytes > 0; i++)
+        memcpy(tt__coder_state(d, d->first + i, false),
+               from + (d->first + i) * bytes, (size_t)bytes);
+}
+
 tt_status tt_job_workers_save(tt_job *job, tt_str *out)
 {
     if (job->workers == 0)
@@ -189,6 +248,7 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
     TT_TRY(status);
     if (d->crowd != NULL)
         TT_TRY(tt__crowd_save(d, out));
+    TT_TRY(save_codes(d, out));
     return tt_str_status(out);
 }
 
@@ -241,7 +301,8 @@ static bool fits(const tt_dynamic *d, const double *v, int64_t n,
         !is_count(v[4], (double)n))
         return false;
     *layout_out = layout_of(d, (int64_t)v[3]);
-    const int64_t all = layout_out->bytes + (int64_t)v[4];
+    const int64_t all = layout_out->bytes + (int64_t)v[4] +
+                        d->workers * tt__coder_state_bytes(d);
     return d->crowd != NULL ? n >= all : n == all;
 }
 
@@ -270,7 +331,7 @@ static bool agrees(const tt_dynamic *d, const layout *l, const double *v)
         const tt_server_worker *w = &d->server.worker[i];
         if (d->drawn.worker[i].number != w->pushed - (w->is_waiting ? 1 : 0) ||
             !is_count(v[l->refused + i], (double)w->pushed) ||
-            !isfinite(v[l->rate + i]))
+            !is_count(v[l->up + i], INFINITY) || !isfinite(v[l->rate + i]))
             return false;
     }
     for (int32_t i = 0; i < d->server.n_pending; i++)
@@ -302,6 +363,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     tt__wall_resume(d);
     for (int32_t i = 0; i < d->workers; i++)
         d->n_refused[i] = (int64_t)v[l.refused + i];
+    memcpy(d->up, v + l.up, (size_t)d->workers * sizeof *v);
     memcpy(d->rate, v + l.rate, (size_t)d->workers * sizeof *v);
     tt_str_clear(&d->record);
     tt_str_add_bytes(&d->record, bytes + l.bytes, (int64_t)v[4]);
@@ -310,6 +372,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
                &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
     TT_TRY(load_vectors(d, bytes + l.vectors));
     const int64_t at = l.bytes + (int64_t)v[4];
+    load_codes(d, bytes + at);
     return d->crowd == NULL ? TT_OK : tt__crowd_load(d, bytes + at, n - at);
 }
 

@@ -6,6 +6,7 @@
 // mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
 
 #include "base/clock.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
@@ -53,6 +54,8 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
     const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
     if (own != NULL) {
         TT_TRY(tt__worker_compute(d, worker));
+        if (d->coder != NULL)
+            TT_TRY(tt__coder_encode(d, worker));
         tt__dynamic_judge(d, own->head.v);
         memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], own->head.v,
                sizeof(tt__push_head));
@@ -78,6 +81,7 @@ void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *r)
 {
     for (int32_t i = 0; i < d->n_delivered; i++) {
         const double *v = &d->tally[(int64_t)i * TT_HEAD_N];
+        d->up[d->delivered[i]] += v[TT_HEAD_BYTES];
         if (v[TT_HEAD_REFUSED] != 0) {
             d->n_refused[d->delivered[i]]++;
             tt_diary_waste(&d->drawn.diary, &d->turn[i]);

@@ -26,6 +26,7 @@
 // The cost of a step of n ranks with shards: (n - 1) / n of the gradient out and in, as much of
 // the weights in and out, as an all-reduce has; and a letter from rank 0 to each shard.
 
+#include "job/dynamic/coder.h"
 #include "job/dynamic/wall.h"
 #include "plan/seconds.h"
 
@@ -81,32 +82,37 @@ static int32_t whose_turn(const tt_dynamic *d)
     return at;
 }
 
-// To this rank's shard and to rank `to`'s.
-static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head)
+// What rank r's shard gets.
+static void *part_for(const tt_dynamic *d, int32_t worker, int32_t r,
+                      int64_t *bytes_out)
 {
-    tt__dynamic_worker *w = tt__worker_own(d, (int32_t)head->worker);
+    if (d->coder != NULL)
+        return tt__coder_code(d, worker, r, bytes_out);
+    *bytes_out = tt__shard_size(d, r) * tt__element(d);
+    return tt__element_at(d, tt__worker_own(d, worker)->gradient, d->bound[r]);
+}
+
+// To this rank's own shard.
+static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head,
+                           const void *data)
+{
     tt__wall_line here = {.head = *head};
     void *room = NULL;
     TT_TRY(tt__wall_room(d, &here, &room));
-    memcpy(room, tt__element_at(d, w->gradient, d->bound[d->job->peers.rank]),
-           (size_t)head->bytes);
+    memcpy(room, data, (size_t)head->bytes);
     return tt__wall_take(d, &here);
 }
 
 static tt_status push(tt_dynamic *d, tt__wall_letter *head)
 {
-    const tt__dynamic_worker *w = tt__worker_own(d, (int32_t)head->worker);
     d->wall->missing[head->worker - d->first] = d->wall->n_shards;
     for (int32_t r = 0; r < d->job->peers.size; r++) {
         if (!tt__keeps_weights(d, r))
             continue;
         head->kind = r == 0 ? TT_WALL_PUSH : TT_WALL_PART;
-        head->bytes = tt__shard_size(d, r) * tt__element(d);
-        TT_TRY(r == d->job->peers.rank
-                   ? push_here(d, head)
-                   : tt__wall_send(d, r, head,
-                                   tt__element_at(d, w->gradient, d->bound[r]),
-                                   NULL));
+        void *data = part_for(d, (int32_t)head->worker, r, &head->bytes);
+        TT_TRY(r == d->job->peers.rank ? push_here(d, head, data)
+                                       : tt__wall_send(d, r, head, data, NULL));
     }
     return tt__wall_follow(d);
 }
@@ -121,6 +127,8 @@ static tt_status work(tt_dynamic *d, bool *did)
     const double began = tt_clock_seconds(), busy = d->busy;
     TT_TRY(tt__worker_compute(d, worker));
     TT_TRY(pace(d, worker, began));
+    if (d->coder != NULL)
+        TT_TRY(tt__coder_encode(d, worker));
     const double start = began - d->wall->began, end = tt__wall_now(d);
     tt__wall_letter head = {
         .worker = worker,

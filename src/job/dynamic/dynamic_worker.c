@@ -211,6 +211,7 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
         TT_TRY(tt__worker_read(d, w->weights, w->gradient));
     }
     judge(d, w);
+    w->head.v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&d->all);
     w->is_computed = true;
     return TT_OK;
 }

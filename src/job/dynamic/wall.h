@@ -65,7 +65,8 @@ typedef struct tt__wall_line { // from another rank
 
 typedef struct tt__wall_inbox { // of a worker, at a shard
     bool is_here;
-    void *data;
+    int64_t bytes;
+    void *data; // a part of a gradient, or its code
 } tt__wall_inbox;
 
 struct tt__wall {

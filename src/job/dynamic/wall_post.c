@@ -8,6 +8,7 @@
 // the way of an answer; so answers read a snapshot, one for each version.
 
 #include "base/alloc.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/wall.h"
 
 #include <string.h>
@@ -106,11 +107,23 @@ static tt_status post(tt_dynamic *d, tt__wall_line *l, void *data,
     return tt_comm_receive(d->comm, &l->msg);
 }
 
-static tt_status inbox_room(tt_dynamic *d, int64_t worker, void **out)
+static int64_t inbox_bytes(const tt_dynamic *d)
 {
-    tt__wall_inbox *inbox = &d->wall->inbox[worker];
+    return d->coder != NULL ? tt__coder_room(d) : tt_vector_bytes(&d->shard);
+}
+
+static tt_status inbox_room(tt_dynamic *d, const tt__wall_letter *head,
+                            void **out)
+{
+    tt__wall_inbox *inbox = &d->wall->inbox[head->worker];
+    if (head->bytes > inbox_bytes(d))
+        return tt_fail(TT_ERR_ARG,
+                       "the gradient of worker %d has more bytes than there "
+                       "is room for",
+                       (int)head->worker);
+    inbox->bytes = head->bytes;
     if (inbox->data == NULL)
-        inbox->data = tt_alloc(tt_vector_bytes(&d->shard) + 8);
+        inbox->data = tt_alloc(inbox_bytes(d) + 8);
     *out = inbox->data;
     return *out != NULL ? TT_OK : no_memory();
 }
@@ -128,21 +141,21 @@ tt_status tt__wall_room(tt_dynamic *d, const tt__wall_line *line, void **out)
         *out = line->sum[(int64_t)head->v[0] & 1];
         return TT_OK;
     default:
-        return inbox_room(d, head->worker, out);
+        return inbox_room(d, head, out);
     }
 }
 
 tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line)
 {
     const tt__wall_letter *head = &line->head;
+    void *room = NULL;
     line->is_open = line->has_head = false;
     switch (head->kind) {
     case TT_WALL_PUSH:
-        d->wall->inbox[head->worker].is_here = true;
-        return tt__wall_keep(d, head);
     case TT_WALL_PART:
+        TT_TRY(inbox_room(d, head, &room)); // also of nothing
         d->wall->inbox[head->worker].is_here = true;
-        return TT_OK;
+        return head->kind == TT_WALL_PUSH ? tt__wall_keep(d, head) : TT_OK;
     case TT_WALL_ORDER:
     case TT_WALL_STEP:
         return tt__wall_keep(d, head);

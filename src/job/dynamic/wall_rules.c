@@ -12,6 +12,7 @@
 // A queue stands still while a step is over: what comes then belongs to the next one.
 
 #include "base/alloc.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/wall.h"
 
 #include <string.h>
@@ -81,14 +82,23 @@ static tt_status follow_rules(tt_dynamic *d)
 }
 
 // The gradient that has come is the server's; what lay there is room for the next one.
-static void put(tt_dynamic *d, int32_t worker, int32_t slot,
-                const double head[TT_HEAD_N])
+static tt_status put(tt_dynamic *d, int32_t worker, int32_t slot,
+                     const double head[TT_HEAD_N])
 {
     tt__wall_inbox *inbox = &d->wall->inbox[worker];
     void *room = d->slot[slot];
-    d->slot[slot] = inbox->data;
-    inbox->data = room;
     memcpy(d->slot_head[slot].v, head, sizeof(tt__push_head));
+    if (d->coder == NULL) {
+        d->slot[slot] = inbox->data;
+        inbox->data = room;
+        return TT_OK;
+    }
+    if (room == NULL)
+        room = d->slot[slot] = tt_alloc(tt_vector_bytes(&d->shard) + 8);
+    if (room == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a gradient");
+    return tt__coder_decode(d, worker, d->server.worker[worker].pushed - 1,
+                            inbox->data, inbox->bytes, room);
 }
 
 static tt_status send_order(tt_dynamic *d, int32_t worker,
@@ -157,7 +167,7 @@ static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
         TT_TRY(send_order(d, worker, head->v));
     }
     if (!is_dropped)
-        put(d, worker, slot, head->v);
+        TT_TRY(put(d, worker, slot, head->v));
     TT_TRY(follow_rules(d));
     d->busy += tt__wall_now(d) - began;
     return tt__wall_is_first(d) && d->n_delivered == d->workers ? end_step(d)

@@ -103,7 +103,7 @@ refused 'no gradient is old' exchange.clock=bsp exchange.staleness=lr
 refused 'optim=momentum, not adamw' exchange.staleness=momentum optim=adamw
 refused 'cannot be shared by 2 ranks' exchange.replicas=7 batch=14
 refused 'batch=16 would do' exchange.replicas=8 batch=12
-refused 'exchange.codec=none' exchange.codec=topk
+refused 'exchange.codec=powersgd would do' exchange.codec=factors
 refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
 refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median

@@ -1,0 +1,45 @@
+// coder - gradients on their way to a server as codes: exchange.codec. Files of job/ only.
+//
+// A codec is nodes of a graph (codec/codec.h). Here each tensor has a small graph of its own,
+// all in one plan, which every rank has:
+//
+//   x, residual, states -> encode -> | codes | -> decode -> what the server takes for x
+//          the worker's side           sent          the server's side
+//
+// What is sent are the values that the server's side reads of the worker's: packets, as many
+// bytes of them as are used; numbers of 16 bits; factors. Nothing else crosses, so a codec
+// needs no word about servers. Statistics (buffers) go as they are.
+//
+// A worker's residuals and states are its own, as bytes in a row. Those before its last
+// gradient are kept too: by the wall clock a checkpoint may come after a gradient was sent and
+// before it was taken, and a run that goes on computes it again.
+//
+// The cost: a model's size in memory for x, and for each worker twice its residuals.
+
+#ifndef TT_JOB_DYNAMIC_CODER_H
+#define TT_JOB_DYNAMIC_CODER_H
+
+#include "job/dynamic/dynamic.h"
+
+typedef struct tt__coder tt__coder;
+
+// Opens d->coder if gradients are coded.
+tt_status tt__coder_open(tt_dynamic *d);
+void tt__coder_close(tt_dynamic *d);
+
+// The gradient of a worker of this rank, for each shard; w->head says how many bytes.
+tt_status tt__coder_encode(tt_dynamic *d, int32_t worker);
+// What a shard's rank gets of a worker of this rank.
+void *tt__coder_code(const tt_dynamic *d, int32_t worker, int32_t rank,
+                     int64_t *bytes_out);
+// The most bytes that this rank's shard may get.
+int64_t tt__coder_room(const tt_dynamic *d);
+// This shard's part of a gradient, from its code.
+tt_status tt__coder_decode(tt_dynamic *d, int32_t worker, int64_t number,
+                           const char *code, int64_t bytes, void *to);
+
+// Of a worker of this rank, for checkpoints. `is_before`: as before its last gradient.
+int64_t tt__coder_state_bytes(const tt_dynamic *d); // 0: no codec, or no states
+char *tt__coder_state(const tt_dynamic *d, int32_t worker, bool is_before);
+
+#endif

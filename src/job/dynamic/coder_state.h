@@ -1,0 +1,58 @@
+// coder_state - what the files of the coder share. See coder.h.
+//
+//   coder_graph   the plan: nodes of both sides, and what crosses
+//   coder         bytes: encode, decode, states
+
+#ifndef TT_JOB_DYNAMIC_CODER_STATE_H
+#define TT_JOB_DYNAMIC_CODER_STATE_H
+
+#include "codec/codec.h"
+#include "job/dynamic/coder.h"
+
+enum {
+    TT_CODER_STATES = 1 + TT_CODEC_STATES,
+    TT_CODER_SENT = 4,
+    TT_CODER_NAME = 32,
+};
+
+typedef struct tt__coder_part { // one tensor
+    tt_val x, sum;
+    int n_states, n_sent;
+    tt_val state[TT_CODER_STATES];
+    tt_val sent[TT_CODER_SENT];
+    int32_t first, middle, end; // nodes: encode; decode
+} tt__coder_part;
+
+typedef struct tt__coder_worker { // of a worker of this rank
+    char *state, *before;
+    char *code;
+    int64_t *at; // ranks + 1: where each shard's begins
+} tt__coder_worker;
+
+struct tt__coder {
+    tt__coder_part *part; // as d->part; of buffers nothing
+    tt_graph *graph;
+    tt_plan *plan;
+    tt_exec *exec;
+    bool *encodes, *decodes; // steps of the plan
+    bool *now;               // those of a tensor
+    int64_t state_bytes, room;
+    int64_t most;             // bytes of codes of all shards
+    char *packet;             // the longest value
+    tt__coder_worker *worker; // of this rank
+};
+
+static inline tt_status tt__coder_no_memory(void)
+{
+    return tt_fail(TT_ERR_NOMEM, "no memory for codes of gradients");
+}
+
+// Statistics are sent as they are.
+static inline bool tt__coder_has(const tt_dynamic *d, int32_t part)
+{
+    return !d->part[part].is_buffer;
+}
+
+tt_status tt__coder_plan(tt_dynamic *d);
+
+#endif
