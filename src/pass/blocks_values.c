@@ -201,7 +201,9 @@ static tt_status shift(tt__blocks *w, const tt_node *node)
         tt__blocks_copies(w, out)[j] =
             ranks == 0
                 ? x
-                : tt_shift_only(&w->r.b, x, w->axis, w->ranks - ranks, only);
+                : tt_shift_like(
+                      &w->r.b, x, w->axis, w->ranks - ranks,
+                      &(tt_comm_params){.only = only, .packets = p->packets});
     }
     return w->r.b.status;
 }

@@ -31,6 +31,7 @@
 #include "pass/replicas_mix.h"
 
 #include "ops/arith.h"
+#include "ops/codec/packet.h"
 #include "ops/comm/comm.h"
 #include "ops/comm/replicas.h"
 #include "ops/infer_common.h"
@@ -120,7 +121,7 @@ tt_status tt__mix_begin(tt__replicas *w, const tt__level *level, int variant,
 
 // What the replica at the link's distance has.
 static tt_val hear(tt__replicas *w, const tt__mix *mix,
-                   const tt__mix_link *link, tt_val x)
+                   const tt__mix_link *link, tt_val x, bool is_packet)
 {
     tt_builder *b = &w->r.b;
     const int axis = mix->level->axis, n_axes = b->graph->mesh.n_axes;
@@ -132,8 +133,9 @@ static tt_val hear(tt__replicas *w, const tt__mix *mix,
         tt_place_set(b, all, a,
                      a == axis ? tt_place_split(0)
                                : tt_type_of(b, x)->place[a]);
+    const tt_comm_params how = {.only = link->only, .packets = is_packet};
     const tt_val own =
-        tt_own(b, tt_shift_only(b, all, axis, (int)link->by, link->only), 1);
+        tt_own(b, tt_shift_like(b, all, axis, (int)link->by, &how), 1);
     for (int a = 0; a < n_axes && tt_is(own); a++)
         tt_place_set(b, own, a, tt_type_of(b, x)->place[a]);
     return own;
@@ -229,6 +231,16 @@ static tt_status add_states(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
     return w->r.b.status;
 }
 
+// Whether a code is a packet whose length depends on the numbers.
+static bool varies(const tt__replicas *w, tt_val code)
+{
+    const tt_graph *g = w->r.b.graph;
+    const int32_t node = tt_is(code) ? g->value[code.id].node : -1;
+    const tt_op_def *op = node < 0 ? NULL : g->node[node].op;
+    return op != NULL && op->infer == tt__packet_infer &&
+           tt_packet_varies(op->family);
+}
+
 static tt_status send_code(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
                            const char *label)
 {
@@ -254,7 +266,8 @@ static tt_status send_code(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
         for (int r = 0; r < m->near.n_rounds; r++)
             for (int k = 0; k < m->near.n_codes[r]; k++)
                 m->code[i].of[r][k] =
-                    hear(w, mix, &mix->link[i], m->near.code[r][k]);
+                    hear(w, mix, &mix->link[i], m->near.code[r][k],
+                         varies(w, m->near.code[r][k]));
     return b->status;
 }
 
@@ -289,7 +302,7 @@ tt_status tt__mix_send(tt__replicas *w, const tt__mix *mix, tt__mixed *m,
     m->got = tt__rewrite_vals(&w->r, mix->n);
     TT_TRY(w->r.b.status);
     for (int i = 0; i < mix->n; i++)
-        m->got[i] = hear(w, mix, &mix->link[i], m->x);
+        m->got[i] = hear(w, mix, &mix->link[i], m->x, false);
     return w->r.b.status;
 }
 

@@ -55,7 +55,7 @@ static tt_coll_cost boxes_cost(const costing *c, const tt_traffic_site *x)
     for (int32_t i = 0; i < x->size; i++) {
         const int64_t n =
             i == x->coord ? 0 : tt_traffic_sent_to(x, &b, i).count;
-        cost.messages += n > 0;
+        cost.messages += n > 0 ? (x->p->packets ? 2 : 1) : 0;
         cost.bytes += tt_traffic_site_bytes(x, n);
     }
     return cost;

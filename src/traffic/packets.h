@@ -19,6 +19,9 @@
 //   pieces    these entries                                  a message to each other rank
 //   forms     of each sum: how many entries, or all numbers  an all-gather
 //   bodies    the sums                                       an all-gather
+//
+// A shift of packets, to a neighbour, is two messages: the header, which says how long the
+// packet is, and the rest.
 
 #ifndef TT_TRAFFIC_PACKETS_H
 #define TT_TRAFFIC_PACKETS_H

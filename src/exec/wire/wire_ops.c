@@ -18,6 +18,7 @@
 // bind, so carrying out allocates nothing and compares no names.
 
 #include "exec/wire/wire_plan.h"
+#include "ops/codec/packet.h"
 
 #include <string.h>
 
@@ -154,9 +155,44 @@ static void *pack(const tt__wire_leg *leg, const tt_common *sent, char *in,
     return room;
 }
 
+// The bytes of a packet after its header: whole words of 8.
+static int64_t rest_of(const void *packet)
+{
+    return (tt_packet_used(packet) + 7) / 8 * 8 - TT_PACKET_HEADER;
+}
+
+// A packet each way: the header says how long the rest is.
+static tt_status swap_packets(tt__carrier *c, const tt__wire_leg *leg,
+                              tt_msg *out, tt_msg *in)
+{
+    const int64_t most[2] = {out->bytes, in->bytes};
+    out->bytes = in->bytes = TT_PACKET_HEADER;
+    TT_TRY(tt_comm_swap(c->comm, most[0] > 0 ? out : NULL,
+                        most[1] > 0 ? in : NULL));
+    const int64_t sent = most[0] > 0 ? rest_of(out->data) : 0;
+    const int64_t got = most[1] > 0 ? rest_of(in->data) : 0;
+    if (got < 0 || got > (most[1] > 0 ? most[1] - TT_PACKET_HEADER : 0))
+        return tt_fail(TT_ERR_PEER,
+                       "%s: rank %d says that a code has %lld bytes, and "
+                       "there can be %lld",
+                       leg->where, in->peer, (long long)got + TT_PACKET_HEADER,
+                       (long long)most[1]);
+    c->packet_bytes += most[0] > 0 ? sent + TT_PACKET_HEADER : 0;
+    tt_msg out_rest = {.peer = out->peer,
+                       .tag = out->tag,
+                       .data = (char *)out->data + TT_PACKET_HEADER,
+                       .bytes = sent};
+    tt_msg in_rest = {.peer = in->peer,
+                      .tag = in->tag,
+                      .data = (char *)in->data + TT_PACKET_HEADER,
+                      .bytes = got};
+    return tt_comm_swap(c->comm, sent > 0 ? &out_rest : NULL,
+                        got > 0 ? &in_rest : NULL);
+}
+
 // Sends to the rank `step` further and receives from the one `step` before. Scratch
 // memory has room for what comes from coordinates 0, 1, ..., in this order.
-static tt_status swap_boxes(const tt__carrier *c, const tt__wire_leg *leg,
+static tt_status swap_boxes(tt__carrier *c, const tt__wire_leg *leg,
                             const char *in, int32_t step)
 {
     const tt_traffic_site *x = &leg->x;
@@ -177,6 +213,8 @@ static tt_status swap_boxes(const tt__carrier *c, const tt__wire_leg *leg,
                        .tag = x->tag,
                        .data = c->scratch + tt_traffic_site_bytes(x, skip),
                        .bytes = tt_traffic_site_bytes(x, got.count)};
+    if (x->p->packets)
+        return swap_packets(c, leg, &out, &arriving);
     return tt_comm_swap(c->comm, out.bytes > 0 ? &out : NULL,
                         arriving.bytes > 0 ? &arriving : NULL);
 }

@@ -143,6 +143,13 @@ static inline tt_packet_kind tt_packet_kind_of(const tt_packet_form *form,
     return form->kind_of == NULL ? form->kind : form->kind_of(params);
 }
 
+// Whether the bytes that are used depend on the numbers.
+static inline bool tt_packet_varies(const tt_packet_form *form)
+{
+    return form->kind == TT_PACKET_QSGD || form->kind == TT_PACKET_THREELC ||
+           form->kind == TT_PACKET_THRESHOLD || form->kind == TT_PACKET_NONZERO;
+}
+
 // The infer functions of X_encode and X_sum.
 tt_op_infer_fn tt__packet_infer, tt__packet_infer_sum;
 

@@ -162,6 +162,13 @@ tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by)
 tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
                      const char *only)
 {
+    return tt_shift_like(b, x, axis, by, &(tt_comm_params){.only = only});
+}
+
+tt_val tt_shift_like(tt_builder *b, tt_val x, int axis, int by,
+                     const tt_comm_params *like)
+{
+    const char *only = like->only;
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
@@ -178,7 +185,8 @@ tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
         return refuse(b, &tt_op_shift,
                       "only does not name all coordinates, or their blocks "
                       "are not of one size");
-    const tt_comm_params p = {.axis = axis, .by = by, .only = only};
+    const tt_comm_params p = {
+        .axis = axis, .by = by, .only = only, .packets = like->packets};
     return emit(b, &tt_op_shift, &p, x, place);
 }
 

@@ -30,8 +30,8 @@ typedef struct tt_comm_params {
     // all_reduce: sums of 16-bit floats are rounded after every two terms, and not once at
     // the end. So they do not depend on which ranks hold which terms.
     bool rounds_each;
-    // all_gather: blocks are packets (ops/codec/packet.h), of which the bytes that are
-    // used are sent.
+    // all_gather, shift: blocks are packets (ops/codec/packet.h), of which the bytes that
+    // are used are sent.
     bool packets;
     // Of packets: how many numbers their lists are of, which are merged on the way
     // (ops/codec/merge.h), and bytes of a value; 0: they are not merged.
@@ -66,6 +66,9 @@ tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);
 tt_val tt_shift_only(tt_builder *b, tt_val x, int axis, int by,
                      const char *only); // NULL: all
+// Of `like` only and packets are taken.
+tt_val tt_shift_like(tt_builder *b, tt_val x, int axis, int by,
+                     const tt_comm_params *like);
 tt_val tt_halo(tt_builder *b, tt_val x, int axis, const tt_window *window);
 tt_val tt_halo_add(tt_builder *b, tt_val x, int axis);
 tt_val tt_move_value(tt_builder *b, tt_val x, int axis, int from, int to);

@@ -79,6 +79,8 @@ static const tt_opt options_shift[] = {
     {TT__COMM_NUMBER("by", by, "1", "rank r's block goes to rank r + by")},
     {TT__COMM_FACTOR("only", only,
                      "1 for each rank that gets a block; 0: it keeps its own")},
+    {"packets", "false", "blocks are codes, of which what is used is sent",
+     TT_OPT_BOOL, offsetof(tt_comm_params, packets)},
     {0},
 };
 
