@@ -77,6 +77,10 @@ static const tt_opt layout[] = {
      "half "
      "the bytes) or not (wide); auto: wide if the model has jumps",
      TT_OPT_CHOICE, AT(terms), "auto|narrow|wide"},
+    {"codec", "none",
+     "what ranks that share layers send of activations and their gradients: "
+     "none, fp16, bf16, int8, natural or ternary",
+     TT_OPT_STR, AT(codec)},
     {0},
 };
 
@@ -129,8 +133,20 @@ const tt_section tt_distribution_sections[] = {
     {"comm", comm}, {"loss", loss}, {"trial", trial},   {NULL, NULL},
 };
 
+static const char prefix[] = "layout.";
+static const char codec_key[] = "layout.codec";
+
+// layout.codec, or one of its options.
+static bool is_codec(const char *key)
+{
+    const size_t n = sizeof codec_key - 1;
+    return strncmp(key, codec_key, n) == 0 && (key[n] == '\0' || key[n] == '.');
+}
+
 bool tt_distribution_has(const char *key)
 {
+    if (is_codec(key))
+        return false;
     for (const tt_section *s = tt_distribution_sections; s->table != NULL;
          s++) {
         const size_t n = strlen(s->prefix);
@@ -162,12 +178,54 @@ static tt_status check_collective(const char *name)
                    name);
 }
 
-static const char prefix[] = "layout.";
+// ---- layout.codec --------------------------------------------------------
+
+const tt_codec_def *tt_layout_codec_of(const tt_settings *settings)
+{
+    const tt_setting *s = tt_settings_find(settings, codec_key);
+    const tt_codec_def *def = s == NULL ? NULL : tt_codec_find(s->value);
+    return def != NULL ? def : tt_codec_find("none");
+}
+
+tt_status tt_layout_codec_room(const tt_settings *settings, tt_arena *arena,
+                               tt_distribution *d)
+{
+    d->codec_params =
+        tt_arena_alloc(arena, tt_layout_codec_of(settings)->params_bytes + 1);
+    return d->codec_params != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+const tt_codec_def *tt_layout_codec(const tt_distribution *d)
+{
+    return d->codec == NULL || strcmp(d->codec, "none") == 0
+               ? NULL
+               : tt_codec_find(d->codec);
+}
+
+static tt_status check_codec(const char *name)
+{
+    int n = 0;
+    tt_near near = {.word = name};
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    if (name == NULL || tt_codec_find(name) != NULL)
+        return TT_OK;
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, all[i]->name);
+    return tt_fail(TT_ERR_ARG, "%s=%s: there is no such codec; %s%s%s",
+                   codec_key, name, near.best != NULL ? "did you mean " : "",
+                   near.best != NULL ? near.best
+                                     : "`tutti list codecs` names "
+                                       "them",
+                   near.best != NULL ? "?" : "");
+}
+
+// ---- rules for some layers -----------------------------------------------
 
 bool tt_distribution_is_rule(const char *key)
 {
     const size_t n = sizeof prefix - 1;
-    return strncmp(key, prefix, n) == 0 && strchr(key + n, '.') != NULL;
+    return strncmp(key, prefix, n) == 0 && strchr(key + n, '.') != NULL &&
+           !is_codec(key);
 }
 
 tt_status tt_distribution_check_rule(const tt_setting *setting)
@@ -213,6 +271,7 @@ tt_status tt_distribution_finish(tt_settings *settings, tt_arena *arena,
     d->has_data = d->axis[TT_AXIS_DATA] > 0 &&
                   (data == NULL || strcmp(data->origin, "-n") != 0);
     TT_TRY(read_rules(settings, arena, d));
+    TT_TRY(check_codec(d->codec));
     return check_collective(d->collective);
 }
 
@@ -220,10 +279,17 @@ tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
                                tt_distribution *distribution_out)
 {
     tt_distribution d = {0};
+    const tt_opt *own = tt_layout_codec_of(settings)->options;
+    TT_TRY(tt_layout_codec_room(settings, arena, &d));
     for (const tt_section *s = tt_distribution_sections; s->table != NULL;
          s++) {
         TT_TRY(tt_opt_defaults(s->table, &d, arena));
         TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &d, arena));
+    }
+    if (own != NULL) {
+        TT_TRY(tt_opt_defaults(own, d.codec_params, arena));
+        TT_TRY(
+            tt_settings_apply(settings, codec_key, own, d.codec_params, arena));
     }
     TT_TRY(tt_distribution_finish(settings, arena, &d));
     *distribution_out = d;

@@ -4,11 +4,13 @@
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
 // on under others. The exceptions are schedules of stages that do not empty the pipe before
-// each update (docs/pipelines.md): pipe.schedule and pipe.steps.
+// each update (docs/pipelines.md): pipe.schedule and pipe.steps; and layout.codec, whose
+// codes lose something (docs/exchange.md).
 
 #ifndef TT_CONFIG_DISTRIBUTION_H
 #define TT_CONFIG_DISTRIBUTION_H
 
+#include "codec/codec.h"
 #include "config/options.h"
 #include "pass/partition/layout.h"
 
@@ -87,6 +89,8 @@ typedef struct tt_distribution {
     bool zigzag;         // layout.zigzag
     int attention;       // layout.attention: 0 ring, 1 all_to_all
     int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
+    const char *codec;   // layout.codec: what is sent of activations
+    void *codec_params;  // of its own table: layout.codec.*
     int64_t zero;
     int offload; // tt_offload
     // pipe.*
@@ -109,6 +113,15 @@ typedef struct tt_distribution {
 
 // Offsets are into tt_distribution; ends with a NULL table.
 extern const tt_section tt_distribution_sections[];
+
+// The codec that layout.codec names. A name that there is not is found when settings are
+// read; the usual one then stands in.
+const tt_codec_def *tt_layout_codec_of(const tt_settings *settings);
+// Room for its options.
+tt_status tt_layout_codec_room(const tt_settings *settings, tt_arena *arena,
+                               tt_distribution *distribution);
+// The codec that is used; NULL: none.
+const tt_codec_def *tt_layout_codec(const tt_distribution *distribution);
 
 // Defaults, then what the settings say; each is marked as used. Refuses what no
 // number of ranks makes right.

@@ -249,6 +249,7 @@ static tt_status configure(tt_job *job, const tt_settings *settings,
     TT_TRY(check_micro(job));
     TT_TRY(tt__exact_check(job));
     TT_TRY(tt__job_codes_check(job));
+    TT_TRY(tt__job_layer_codes_check(job));
     TT_TRY(tt__job_replicas_check(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));

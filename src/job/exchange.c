@@ -8,6 +8,7 @@
 #include "job/exchange.h"
 
 #include "job/exact.h"
+#include "pass/codes.h"
 #include "pass/exchange.h"
 
 #include <string.h>
@@ -129,4 +130,20 @@ tt_status tt__job_codes_check(tt_job *job)
     TT_TRY(check_replicas(job));
     TT_TRY(check_pairs(job));
     return check_exact(job);
+}
+
+// ---- codes of activations ------------------------------------------------
+
+tt_status tt__job_layer_codes_check(const tt_job *job)
+{
+    const tt_codec_def *codec = tt_layout_codec(&job->distribution);
+    return codec == NULL ? TT_OK : tt_codes_check(codec);
+}
+
+void tt__job_layer_codes_add(const tt_job *job, tt_chain *chain)
+{
+    const tt_codes_params params = {tt_layout_codec(&job->distribution),
+                                    job->distribution.codec_params};
+    if (params.codec != NULL)
+        tt_chain_add(chain, &tt_pass_codes, &params);
 }

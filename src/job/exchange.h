@@ -1,4 +1,4 @@
-// exchange - what exchange.codec asks of a job. Files of this folder only.
+// exchange - what exchange.codec and layout.codec ask of a job. Files of this folder only.
 
 #ifndef TT_JOB_EXCHANGE_H
 #define TT_JOB_EXCHANGE_H
@@ -14,5 +14,9 @@ int64_t tt__job_codes_replicas(const tt_job *job);
 
 // Adds the pass that does it.
 void tt__job_codes_add(const tt_job *job, tt_chain *chain);
+
+// The same for layout.codec: codes of what ranks that share layers send.
+tt_status tt__job_layer_codes_check(const tt_job *job);
+void tt__job_layer_codes_add(const tt_job *job, tt_chain *chain);
 
 #endif

@@ -126,6 +126,9 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
         tt__job_codes_add(job, chain);
     }
     tt_chain_add(chain, &tt_pass_partition, &params);
+    // An evaluation is about the weights: it sends numbers as they are.
+    if (is_trained(graph))
+        tt__job_layer_codes_add(job, chain);
     return TT_OK;
 }
 

@@ -108,6 +108,8 @@ TT_OP(randomk_take)
 TT_OP(randomk_put)
 TT_OP(narrow)
 TT_OP(widen)
+TT_OP(rows_encode)
+TT_OP(rows_sum)
 
 // Matrix products, convolution, pooling, batch norm, recurrence.
 TT_OP(matmul)

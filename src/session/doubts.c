@@ -250,6 +250,20 @@ static void check_pipe(const tt_distribution *w, tt_str *out)
         idle(out, "pipe.schedule", w->pipe_schedule, none);
 }
 
+// Codes go along the axes that cut layers.
+static void check_layer_codes(const tt_job *job, tt_str *out)
+{
+    static const tt_axis axis[] = {TT_AXIS_TENSOR, TT_AXIS_CONTEXT,
+                                   TT_AXIS_EXPERT, TT_AXIS_PIPE};
+    const tt_codec_def *codec = tt_layout_codec(&job->distribution);
+    int64_t most = 1;
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
+        most = job->grid.size[axis[i]] > most ? job->grid.size[axis[i]] : most;
+    if (codec != NULL && most == 1)
+        idle(out, "layout.codec", codec->name,
+             "no ranks share layers; mesh.tensor=2 would make two that do");
+}
+
 void tt_doubts_idle(const tt_job *job, tt_str *out)
 {
     static const char whole[] =
@@ -271,6 +285,7 @@ void tt_doubts_idle(const tt_job *job, tt_str *out)
              "the mesh has not two axes that could be in an order");
     if (job->grid.ranks == 1 && job->peers.size <= 1)
         check_alone(job, out);
+    check_layer_codes(job, out);
 }
 
 static void check_training(const doubter *d)

@@ -95,6 +95,20 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
     return tt_settings_set(out, "exchange.replicas", text, "verify", v->arena);
 }
 
+// Codes of activations lose something on their way between ranks, and one rank sends
+// nothing: its numbers are others.
+static tt_status refuse_codes(const tt_job *many)
+{
+    const tt_codec_def *codec = tt_layout_codec(&many->distribution);
+    return codec == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "layout.codec=%s: codes lose something of what ranks "
+                         "send each other, and one rank sends nothing; "
+                         "layout.codec=none verifies the layout",
+                         codec->name);
+}
+
 static tt_status open_alone(const tt_verify_subject *v, const tt_job *many,
                             const char *precision, opened *out)
 {
@@ -120,6 +134,7 @@ static tt_status open_all(const tt_verify_subject *v, opened *s,
                           tt_verify_request *request)
 {
     TT_TRY(opened_make(v->settings, v->extra, v->peers, &s[MANY]));
+    TT_TRY(refuse_codes(s[MANY].job));
     request->many = s[MANY].job;
     if (!tt_peers_is_first(v->peers))
         return TT_OK;

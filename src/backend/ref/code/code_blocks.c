@@ -366,6 +366,19 @@ static const tt__ref_code code_natural = {
 TT_KERNEL_RUN(run_natural, tt__ref_encode(&code_natural, site, args))
 TT_KERNEL_RUN(run_natural_sum, tt__ref_sum(&code_natural, site, args))
 
+const tt__ref_code *tt__ref_code_of(const tt_packet_form *form)
+{
+    static const tt__ref_code *const all[] = {
+        [TT_PACKET_INT8] = &code_int8,
+        [TT_PACKET_ONEBIT] = &code_onebit,
+        [TT_PACKET_SIGN] = &code_sign,
+        [TT_PACKET_TWOBIT] = &code_twobit,
+        [TT_PACKET_TERNARY] = &code_ternary,
+        [TT_PACKET_NATURAL] = &code_natural,
+    };
+    return all[form->kind];
+}
+
 const tt_kernel_def tt__ref_code_blocks_kernels[] = {
     {TT_KERNEL(ref, int8_encode), .prepare = tt__ref_packet_prepare,
      .run = run_int8},

@@ -30,6 +30,9 @@ typedef struct tt__ref_code {
     bool is_vote;    // a sum is a vote about signs
 } tt__ref_code;
 
+// The codec in blocks that writes this form.
+const tt__ref_code *tt__ref_code_of(const tt_packet_form *form);
+
 tt_kernel_prepare_fn tt__ref_packet_prepare; // scratch
 tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
                          const tt_args *args);
