@@ -1,7 +1,6 @@
-// list - every operator, by family. Expanded by ops.h (declarations) and registry.c
-// (the table). One line here and a definition is all that an operator needs to exist:
-// parsing, help, laws and passes find it through the table.
-
+// list - every operator, by family, for ops.h (declarations) and registry.c (the table). One
+// line here and a definition is all that an operator needs: parsing, help, laws and passes
+// find it.
 // Structure.
 TT_OP(fetch)
 TT_OP(agree)

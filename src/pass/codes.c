@@ -115,7 +115,7 @@ static bool is_carried(const work *w, const tt_node *node)
     const tt_graph *g = w->r.old;
     const tt_comm_params *p = node->params;
     if ((!is_sum(node->op) && !is_move(node->op)) || !tt_is(node->in[0]) ||
-        node->phase == TT_UPDATE ||
+        node->phase >= TT_UPDATE ||
         !is_coded_axis(g->mesh.axis[p->axis].name) ||
         !is_activation(g, node->in[0].id))
         return false;
@@ -124,7 +124,7 @@ static bool is_carried(const work *w, const tt_node *node)
     if (is_sum(node->op) && (place->kind != TT_PARTIAL ||
                              place->reduce != TT_SUM || place->at != 0))
         return false;
-    return w->form != NULL || tt_dtype_bytes(x->dtype) > 2;
+    return tt_dtype_bytes(x->dtype) > (w->form != NULL ? 1 : 2);
 }
 
 // ---- rows ----------------------------------------------------------------
@@ -182,7 +182,7 @@ static tt_status choose_rows(const work *w, carried *c)
     else
         lead = last;
     if (parts == 0)
-        return tt_fail(TT_ERR_UNSUPPORTED,
+        return tt_fail(TT_ERR_ARG,
                        "layout.codec=%s: %s sends rows that are cut along %s, "
                        "not evenly; layout.codec=bf16 would do",
                        w->params->codec->name, c->node->origin,
@@ -465,5 +465,5 @@ const tt_pass_def tt_pass_codes = {
     .doc = "Send codes of activations between ranks that share layers.",
     .params_bytes = sizeof(tt_codes_params),
     .apply = apply,
-    .tested_by = "tests/pass/test_codes.c",
+    .tested_by = "tests/train/codes/test_layer_codes.c",
 };

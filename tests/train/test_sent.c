@@ -166,6 +166,18 @@ TEST_SLOW(ranks_send_and_use_what_was_planned, 120)
          "ring",
          2,
          {"exchange.codec=bf16", "exchange.replicas=4", "batch=4"}},
+        // Codes of activations: sums, gathers, rings, exchanges.
+        {"gpt", "ring", 3, {"mesh.tensor=3", "layout.codec=int8"}},
+        {"gpt",
+         "direct",
+         3,
+         {"mesh.tensor=3", "layout.seq=tensor", "layout.codec=natural"}},
+        {"llama", "ring", 2, {"mesh.context=2", "layout.codec=bf16"}},
+        {"gpt", "ring", 3, {"mesh.context=3", "layout.codec=ternary"}},
+        {"gpt",
+         "ring",
+         4,
+         {"model.experts=4", "mesh.expert=4", "batch=8", "layout.codec=int8"}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         check(&table[i]);
@@ -244,6 +256,11 @@ TEST_SLOW(stages_send_and_use_what_was_planned, 120)
          3,
          {"mesh.pipe=3", "batch=4", "accumulate=2", "model.width=4"}},
         {"lstm", "naive", 2, {"mesh.pipe=2", "batch=4", "accumulate=2"}},
+        {"llama",
+         "ring",
+         4,
+         {"mesh.pipe=2", "mesh.tensor=2", "batch=8", "accumulate=4",
+          "layout.codec=int8"}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         check(&table[i]);
