@@ -71,7 +71,7 @@ tt_status tt_config_read(tt_settings *settings, const tt_opt *extra,
     if (c.model_params == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(tt_exchange_room(settings, arena, &c.exchange));
-    TT_TRY(tt_layout_codec_room(settings, arena, &c.distribution));
+    TT_TRY(tt_distribution_codec_room(settings, arena, &c.distribution));
     TT_TRY(tt_keys_each(settings, &c, arena, read_table, &r));
     TT_TRY(tt_distribution_finish(settings, arena, &c.distribution));
     *config_out = c;

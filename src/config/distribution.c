@@ -180,22 +180,22 @@ static tt_status check_collective(const char *name)
 
 // ---- layout.codec --------------------------------------------------------
 
-const tt_codec_def *tt_layout_codec_of(const tt_settings *settings)
+const tt_codec_def *tt_distribution_codec_of(const tt_settings *settings)
 {
     const tt_setting *s = tt_settings_find(settings, codec_key);
     const tt_codec_def *def = s == NULL ? NULL : tt_codec_find(s->value);
     return def != NULL ? def : tt_codec_find("none");
 }
 
-tt_status tt_layout_codec_room(const tt_settings *settings, tt_arena *arena,
-                               tt_distribution *d)
+tt_status tt_distribution_codec_room(const tt_settings *settings,
+                                     tt_arena *arena, tt_distribution *d)
 {
-    d->codec_params =
-        tt_arena_alloc(arena, tt_layout_codec_of(settings)->params_bytes + 1);
+    d->codec_params = tt_arena_alloc(
+        arena, tt_distribution_codec_of(settings)->params_bytes + 1);
     return d->codec_params != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-const tt_codec_def *tt_layout_codec(const tt_distribution *d)
+const tt_codec_def *tt_distribution_codec(const tt_distribution *d)
 {
     return d->codec == NULL || strcmp(d->codec, "none") == 0
                ? NULL
@@ -279,8 +279,8 @@ tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
                                tt_distribution *distribution_out)
 {
     tt_distribution d = {0};
-    const tt_opt *own = tt_layout_codec_of(settings)->options;
-    TT_TRY(tt_layout_codec_room(settings, arena, &d));
+    const tt_opt *own = tt_distribution_codec_of(settings)->options;
+    TT_TRY(tt_distribution_codec_room(settings, arena, &d));
     for (const tt_section *s = tt_distribution_sections; s->table != NULL;
          s++) {
         TT_TRY(tt_opt_defaults(s->table, &d, arena));

@@ -116,12 +116,13 @@ extern const tt_section tt_distribution_sections[];
 
 // The codec that layout.codec names. A name that there is not is found when settings are
 // read; the usual one then stands in.
-const tt_codec_def *tt_layout_codec_of(const tt_settings *settings);
+const tt_codec_def *tt_distribution_codec_of(const tt_settings *settings);
 // Room for its options.
-tt_status tt_layout_codec_room(const tt_settings *settings, tt_arena *arena,
-                               tt_distribution *distribution);
+tt_status tt_distribution_codec_room(const tt_settings *settings,
+                                     tt_arena *arena,
+                                     tt_distribution *distribution);
 // The codec that is used; NULL: none.
-const tt_codec_def *tt_layout_codec(const tt_distribution *distribution);
+const tt_codec_def *tt_distribution_codec(const tt_distribution *distribution);
 
 // Defaults, then what the settings say; each is marked as used. Refuses what no
 // number of ranks makes right.

@@ -121,9 +121,9 @@ tt_status tt_keys_each(const tt_settings *settings, tt_config *config,
                           config != NULL ? &config->train : NULL));
     TT_TRY(visit_sections(&v, tt_distribution_sections,
                           config != NULL ? &config->distribution : NULL));
-    TT_TRY(
-        visit_own(&v, "layout.codec", tt_layout_codec_of(settings)->options,
-                  config != NULL ? config->distribution.codec_params : NULL));
+    TT_TRY(visit_own(
+        &v, "layout.codec", tt_distribution_codec_of(settings)->options,
+        config != NULL ? config->distribution.codec_params : NULL));
     return visit_exchange(&v);
 }
 

@@ -136,13 +136,13 @@ tt_status tt__job_codes_check(tt_job *job)
 
 tt_status tt__job_layer_codes_check(const tt_job *job)
 {
-    const tt_codec_def *codec = tt_layout_codec(&job->distribution);
+    const tt_codec_def *codec = tt_distribution_codec(&job->distribution);
     return codec == NULL ? TT_OK : tt_codes_check(codec);
 }
 
 void tt__job_layer_codes_add(const tt_job *job, tt_chain *chain)
 {
-    const tt_codes_params params = {tt_layout_codec(&job->distribution),
+    const tt_codes_params params = {tt_distribution_codec(&job->distribution),
                                     job->distribution.codec_params};
     if (params.codec != NULL)
         tt_chain_add(chain, &tt_pass_codes, &params);

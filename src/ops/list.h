@@ -1,6 +1,6 @@
-// list - every operator, by family, for ops.h (declarations) and registry.c (the table). One
-// line here and a definition is all that an operator needs: parsing, help, laws and passes
-// find it.
+// list - every operator, by family, for ops.h (declarations) and registry.c (the table). A
+// line here and a definition are all that an operator needs.
+
 // Structure.
 TT_OP(fetch)
 TT_OP(agree)

@@ -43,7 +43,7 @@
 // The codes that a value was decoded from; none: `rows` is all zero.
 typedef struct coded {
     tt_val codes;
-    tt_rows_params rows;
+    tt_code_rows_params rows;
 } coded;
 
 typedef struct work {
@@ -61,7 +61,7 @@ typedef struct carried {
     const tt_type *from, *to; // before and after
     bool is_sum;
     tt_val x;
-    tt_rows_params rows;
+    tt_code_rows_params rows;
 } carried;
 
 // ---- which values --------------------------------------------------------
@@ -187,9 +187,9 @@ static tt_status choose_rows(const work *w, carried *c)
                        "not evenly; layout.codec=bf16 would do",
                        w->params->codec->name, c->node->origin,
                        shape->factor[last].name);
-    c->rows = (tt_rows_params){
+    c->rows = (tt_code_rows_params){
         .code = *(const tt_code_params *)w->params->codec_params,
-        .kind = tt_rows_kind(w->form),
+        .kind = tt_code_rows_kind(w->form),
         .lead = lead,
         .parts = parts};
     return TT_OK;
@@ -200,7 +200,7 @@ static bool pays(const carried *c)
 {
     tt_local whole;
     tt_local_whole(&c->from->shape, &whole);
-    const tt_rows rows = tt_rows_of(&c->rows, &whole);
+    const tt_code_rows rows = tt_code_rows_of(&c->rows, &whole);
     return rows.bytes < rows.columns * tt_dtype_bytes(c->from->dtype);
 }
 
@@ -409,7 +409,7 @@ tt_status tt_codes_check(const tt_codec_def *codec)
     const char *name = codec->name;
     if (is_narrow(codec) || strcmp(name, "none") == 0 ||
         (codec->encode_op != NULL &&
-         tt_rows_kind(codec->encode_op->family) >= 0))
+         tt_code_rows_kind(codec->encode_op->family) >= 0))
         return TT_OK;
     if (codec->needs_feedback)
         return tt_fail(TT_ERR_ARG,

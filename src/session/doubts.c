@@ -255,7 +255,7 @@ static void check_layer_codes(const tt_job *job, tt_str *out)
 {
     static const tt_axis axis[] = {TT_AXIS_TENSOR, TT_AXIS_CONTEXT,
                                    TT_AXIS_EXPERT, TT_AXIS_PIPE};
-    const tt_codec_def *codec = tt_layout_codec(&job->distribution);
+    const tt_codec_def *codec = tt_distribution_codec(&job->distribution);
     int64_t most = 1;
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
         most = job->grid.size[axis[i]] > most ? job->grid.size[axis[i]] : most;

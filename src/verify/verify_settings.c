@@ -99,7 +99,7 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
 // nothing: its numbers are others.
 static tt_status refuse_codes(const tt_job *many)
 {
-    const tt_codec_def *codec = tt_layout_codec(&many->distribution);
+    const tt_codec_def *codec = tt_distribution_codec(&many->distribution);
     return codec == NULL
                ? TT_OK
                : tt_fail(TT_ERR_ARG,

@@ -27,28 +27,29 @@
 #define TT_CODE_BYTES "bytes" // the last dim of codes
 #define TT_CODE_TERMS "terms" // the first dim of codes of several terms
 
-typedef struct tt_rows_params {
+typedef struct tt_code_rows_params {
     tt_code_params code;
-    int kind;            // index of tt_rows_forms
+    int kind;            // index of tt_code_rows_forms
     int64_t lead, parts; // leading factors that codes have too; parts of a row
-} tt_rows_params;
+} tt_code_rows_params;
 
 enum { TT_ROWS_KINDS = 3 };
-extern const tt_packet_form *const tt_rows_forms[TT_ROWS_KINDS];
+extern const tt_packet_form *const tt_code_rows_forms[TT_ROWS_KINDS];
 
 // The index of a form; -1: its codes have no fixed length, or need a residual.
-int tt_rows_kind(const tt_packet_form *form);
+int tt_code_rows_kind(const tt_packet_form *form);
 
 // What the rows of a tensor are, as a rank has them.
-typedef struct tt_rows {
+typedef struct tt_code_rows {
     int64_t n;       // rows, times the parts of each that are here
     int64_t columns; // numbers of a part
     int64_t bytes;   // of its code
-} tt_rows;
-tt_rows tt_rows_of(const tt_rows_params *params, const tt_local *local);
+} tt_code_rows;
+tt_code_rows tt_code_rows_of(const tt_code_rows_params *params,
+                             const tt_local *local);
 
 // The key of a part's random numbers; `first` is its first element in the whole tensor.
-static inline uint64_t tt_rows_key(uint64_t key, int64_t first)
+static inline uint64_t tt_code_rows_key(uint64_t key, int64_t first)
 {
     const uint64_t h = (key ^ (uint64_t)first) * 0x9e3779b97f4a7c15u;
     return (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;

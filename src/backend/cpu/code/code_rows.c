@@ -11,7 +11,7 @@
 typedef void encode_fn(const tt_simd_code_args *a);
 typedef void add_fn(const tt_simd_code_add *a);
 
-static encode_fn *encoder(const tt_rows_params *p)
+static encode_fn *encoder(const tt_code_rows_params *p)
 {
     const tt_simd_code *code = tt_simd_get()->code;
     encode_fn *const all[TT_ROWS_KINDS] = {code->int8, code->natural,
@@ -19,7 +19,7 @@ static encode_fn *encoder(const tt_rows_params *p)
     return all[p->kind];
 }
 
-static add_fn *adder(const tt_rows_params *p)
+static add_fn *adder(const tt_code_rows_params *p)
 {
     const tt_simd_code *code = tt_simd_get()->code;
     add_fn *const all[TT_ROWS_KINDS] = {code->int8_add, code->natural_add,
@@ -41,9 +41,9 @@ static bool can_sum(const tt_backend *backend, const tt_site *site)
 
 static tt_status encode(const tt_site *site, const tt_args *args)
 {
-    const tt_rows_params *p = site->params;
+    const tt_code_rows_params *p = site->params;
     const tt_local *local = &site->in[TT_PX].local;
-    const tt_rows rows = tt_rows_of(p, local);
+    const tt_code_rows rows = tt_code_rows_of(p, local);
     const uint64_t key = tt__packet_key(site, args);
     encode_fn *run = encoder(p);
 #pragma omp parallel for schedule(static) if (rows.n * rows.columns >=         \
@@ -53,7 +53,7 @@ static tt_status encode(const tt_site *site, const tt_args *args)
         const tt_simd_code_args a = {
             .n = rows.columns,
             .block = p->code.block,
-            .key = tt_rows_key(key, tt_local_to_global(local, first)),
+            .key = tt_code_rows_key(key, tt_local_to_global(local, first)),
             .x = (const float *)args->in[TT_PX] + first,
             .body = (unsigned char *)args->out[0] + r * rows.bytes};
         run(&a);
@@ -63,8 +63,8 @@ static tt_status encode(const tt_site *site, const tt_args *args)
 
 static tt_status sum(const tt_site *site, const tt_args *args)
 {
-    const tt_rows_params *p = site->params;
-    const tt_rows rows = tt_rows_of(p, &site->out[0].local);
+    const tt_code_rows_params *p = site->params;
+    const tt_code_rows rows = tt_code_rows_of(p, &site->out[0].local);
     const int64_t all = rows.n * rows.bytes;
     const int64_t terms =
         tt_operand_count(&site->in[TT_PSUM_PACKETS]) / (all > 0 ? all : 1);

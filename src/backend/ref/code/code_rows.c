@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-static tt__ref_job job_of(const tt_site *site, const tt_rows *rows)
+static tt__ref_job job_of(const tt_site *site, const tt_code_rows *rows)
 {
-    const tt_rows_params *p = site->params;
-    const tt_packet_form *form = tt_rows_forms[p->kind];
+    const tt_code_rows_params *p = site->params;
+    const tt_packet_form *form = tt_code_rows_forms[p->kind];
     return (tt__ref_job){.op = site->op->name,
                          .form = form,
                          .how = tt__ref_code_of(form)->how,
@@ -23,7 +23,7 @@ static tt__ref_job job_of(const tt_site *site, const tt_rows *rows)
 static tt_status encode(const tt_site *site, const tt_args *args)
 {
     const tt_operand *x = &site->in[TT_PX];
-    const tt_rows rows = tt_rows_of(site->params, &x->local);
+    const tt_code_rows rows = tt_code_rows_of(site->params, &x->local);
     const uint64_t key = tt__packet_key(site, args);
     double *e = args->scratch;
     unsigned char *codes = args->out[0];
@@ -34,7 +34,7 @@ static tt_status encode(const tt_site *site, const tt_args *args)
         const int64_t first = r * rows.columns;
         for (int64_t i = 0; i < rows.columns; i++)
             e[i] = tt_dtype_load(x->dtype, args->in[TT_PX], first + i);
-        job.key = tt_rows_key(key, tt_local_to_global(&x->local, first));
+        job.key = tt_code_rows_key(key, tt_local_to_global(&x->local, first));
         (void)tt__ref_code_of(job.form)->encode(&job, codes + r * rows.bytes);
     }
     return TT_OK;
@@ -48,7 +48,7 @@ static double add(tt_dtype dtype, double a, double b)
 static tt_status sum(const tt_site *site, const tt_args *args)
 {
     const tt_operand *y = &site->out[0];
-    const tt_rows rows = tt_rows_of(site->params, &y->local);
+    const tt_code_rows rows = tt_code_rows_of(site->params, &y->local);
     const int64_t all = rows.n * rows.bytes;
     const int64_t terms =
         tt_operand_count(&site->in[TT_PSUM_PACKETS]) / (all > 0 ? all : 1);
@@ -79,8 +79,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     const tt_operand *x =
         site->op == &tt_op_rows_sum ? &site->out[0] : &site->in[TT_PX];
     (void)backend;
-    prepared_out->scratch_bytes = tt_rows_of(site->params, &x->local).columns *
-                                  2 * (int64_t)sizeof(double);
+    prepared_out->scratch_bytes =
+        tt_code_rows_of(site->params, &x->local).columns * 2 *
+        (int64_t)sizeof(double);
     return TT_OK;
 }
 
