@@ -229,24 +229,6 @@ static tt_val speaker(tt__replicas *w, parcel *p)
                : tt__replicas_mean(w, 0, tt__replicas_counted(w, p->s, 0, x));
 }
 
-tt_val tt__replicas_counted(tt__replicas *w, const tt__replica_state *s,
-                            int level, tt_val x)
-{
-    const tt__level *l = &w->level[level];
-    const tt_policy_state *state = NULL;
-    tt_agreement a = {.params = l->params, .x = x};
-    if (l->policy->counts == NULL || !s->is_weight)
-        return x;
-    const int n = tt_policy_states(l->policy, l->params, &state);
-    for (int i = 0; i < n; i++)
-        a.state[i] =
-            tt__replicas_read(w, tt__replicas_again(w, s->state[level][i]));
-    const int32_t first = w->r.b.graph->n_nodes;
-    const tt_val y = l->policy->counts(&w->r.b, &a);
-    tt__replicas_place(w, first);
-    return y;
-}
-
 // Leaves, and what the policy reads of them.
 static tt_status open_parcel(tt__replicas *w, parcel *p)
 {
@@ -355,9 +337,35 @@ static bool is_in(const tt__replicas *w, const tt__replica_state *s, int level,
            (w->level[level].policy->parts == NULL || s->part[level] == variant);
 }
 
+static bool is_late(const tt__level *l, int variant)
+{
+    return l->policy->late != NULL && variant >= l->policy->parts(l->params);
+}
+
+// Weights of a part get what was agreed about them before.
+static tt_status add_late(tt__replicas *w, int level, int variant)
+{
+    const tt__level *l = &w->level[level];
+    const int part = variant - l->policy->parts(l->params);
+    for (int32_t i = 0; i < w->n_states; i++) {
+        parcel p = {.s = &w->state[i], .level = level};
+        p.a.variant = variant;
+        if (!is_in(w, p.s, level, part))
+            continue;
+        TT_TRY(open_parcel(w, &p));
+        const int32_t first = w->r.b.graph->n_nodes;
+        TT_TRY(l->policy->late(&w->r.b, &p.a));
+        tt__replicas_place(w, first);
+        TT_TRY(close_parcel(w, &p));
+    }
+    return TT_OK;
+}
+
 static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
                                int variant)
 {
+    if (is_late(&w->level[level], variant))
+        return add_late(w, level, variant);
     int32_t n = 0;
     tt__mix mix;
     tt__mass mass;

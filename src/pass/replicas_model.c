@@ -83,6 +83,24 @@ static bool is_kept(const tt__replicas *w)
            tt_policy_keeps_model(top->policy, top->params);
 }
 
+tt_val tt__replicas_counted(tt__replicas *w, const tt__replica_state *s,
+                            int level, tt_val x)
+{
+    const tt__level *l = &w->level[level];
+    const tt_policy_state *state = NULL;
+    tt_agreement a = {.params = l->params, .x = x};
+    if (l->policy->counts == NULL || !s->is_weight)
+        return x;
+    const int n = tt_policy_states(l->policy, l->params, &state);
+    for (int i = 0; i < n; i++)
+        a.state[i] =
+            tt__replicas_read(w, tt__replicas_again(w, s->state[level][i]));
+    const int32_t first = w->r.b.graph->n_nodes;
+    const tt_val y = l->policy->counts(&w->r.b, &a);
+    tt__replicas_place(w, first);
+    return y;
+}
+
 // The model's version of a state: what agreements have left, or the mean of the groups'
 // models, or that of all replicas.
 static void begin_meeting(tt__replicas *w, parcel *p)

@@ -103,6 +103,9 @@ typedef struct tt_policy_def {
     // Parts of the weights, of which variant i agrees about part i; NULL: one part, about
     // which all variants do.
     int (*parts)(const void *params);
+    // What variants after those of the parts do, which send nothing: with part 0, 1, ... of
+    // the weights, some steps after these were agreed about. NULL: there are none.
+    tt_status (*late)(tt_builder *b, tt_agreement *a);
     // What of replica j goes into replica i: w[i * replicas + j], which is 0 before. False,
     // or NULL: the mean over all.
     bool (*mix)(const void *params, int64_t replicas, int variant, double *w);

@@ -29,6 +29,7 @@ done <<END
 average exchange.policy=average exchange.every=2
 outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
 parts exchange.policy=average exchange.every=4 exchange.parts=2
+late exchange.policy=average exchange.every=4 exchange.parts=2 exchange.delay=2 exchange.alpha=0.5 exchange.optim=nesterov
 adaptive exchange.policy=average exchange.every=3 exchange.adaptive=true optim.lr=0.01
 partial exchange.policy=partial exchange.parts=3
 gaia exchange.policy=allreduce exchange.group=2 exchange.outer.policy=gaia exchange.outer.threshold=0.05
