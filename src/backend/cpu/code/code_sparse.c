@@ -65,13 +65,25 @@ static void close_packet(const tt_site *site, const tt_args *args,
 }
 
 static void write_entries(const tt_site *site, const tt_args *args,
-                          const tt_simd_pick *p, int64_t count)
+                          tt_packet_kind kind, const tt_simd_pick *p,
+                          int64_t count)
 {
     unsigned char *body = (unsigned char *)args->out[0] + TT_PACKET_HEADER;
     memcpy(body, &count, sizeof count);
     memcpy(body + TT_SPARSE_HEAD, p->value, (size_t)(4 * count));
     memcpy(body + TT_SPARSE_HEAD + 4 * count, p->place, (size_t)(4 * count));
-    close_packet(site, args, TT_PACKET_SPARSE, tt_sparse_body(count, 4));
+    close_packet(site, args, kind, tt_sparse_body(count, 4));
+}
+
+// Entries are sent as they are, so nothing of them is left.
+static tt_status send_picked(const tt_site *site, const tt_args *args,
+                             tt_packet_kind kind, const tt_simd_pick *p)
+{
+    const int64_t count = tt_simd_get()->code_pick->pick(p);
+    write_entries(site, args, kind, p, count);
+    for (int64_t i = 0; i < count && p->left != NULL; i++)
+        p->left[p->place[i]] = 0;
+    return TT_OK;
 }
 
 static tt_status run_topk(void *state, const tt_site *site, const tt_args *args)
@@ -80,11 +92,18 @@ static tt_status run_topk(void *state, const tt_site *site, const tt_args *args)
     const tt_sparse_params *params = site->params;
     tt_simd_pick p = start(site, args);
     p.k = tt_sparse_count(params->ratio, p.n);
-    const int64_t count = tt_simd_get()->code_pick->pick(&p);
-    write_entries(site, args, &p, count);
-    for (int64_t i = 0; i < count && p.left != NULL; i++)
-        p.left[p.place[i]] = 0;
-    return TT_OK;
+    return send_picked(site, args, TT_PACKET_SPARSE, &p);
+}
+
+// What is not zero has a bit at least.
+static tt_status run_nonzero(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    tt_simd_pick p = start(site, args);
+    p.k = p.n;
+    p.least = 1;
+    return send_picked(site, args, TT_PACKET_NONZERO, &p);
 }
 
 static uint32_t bits_of(float x)
@@ -132,7 +151,7 @@ static tt_status run_threshold(void *state, const tt_site *site,
         p.place[i] |= is_minus && !params->has_values ? minus : 0;
     }
     if (params->has_values) {
-        write_entries(site, args, &p, count);
+        write_entries(site, args, TT_PACKET_SPARSE, &p, count);
         return TT_OK;
     }
     unsigned char *body = (unsigned char *)args->out[0] + TT_PACKET_HEADER;
@@ -169,7 +188,7 @@ static tt_status run_dgc(void *state, const tt_site *site, const tt_args *args)
         .value = (float *)args->scratch + n,
     };
     const int64_t count = code->pick(&p);
-    write_entries(site, args, &p, count);
+    write_entries(site, args, TT_PACKET_SPARSE, &p, count);
     for (int64_t i = 0; i < count; i++)
         out[0][p.place[i]] = out[1][p.place[i]] = 0;
     return TT_OK;
@@ -271,8 +290,8 @@ static tt_packet about_of(const tt_site *site)
                            tt_packet_body(form, site->params, n, TT_F32))};
 }
 
-static tt_status run_topk_sum(void *state, const tt_site *site,
-                              const tt_args *args)
+static tt_status run_entries_sum(void *state, const tt_site *site,
+                                 const tt_args *args)
 {
     (void)state;
     const tt_packet about = about_of(site);
@@ -290,7 +309,10 @@ static tt_status run_threshold_sum(void *state, const tt_site *site,
 const tt_kernel_def tt__cpu_code_sparse_kernels[] = {
     {TT_KERNEL(cpu, topk_encode), .can = can_encode, .prepare = prepare,
      .run = run_topk},
-    {TT_KERNEL(cpu, topk_sum), .can = can_sum, .run = run_topk_sum},
+    {TT_KERNEL(cpu, topk_sum), .can = can_sum, .run = run_entries_sum},
+    {TT_KERNEL(cpu, nonzero_encode), .can = can_encode, .prepare = prepare,
+     .run = run_nonzero},
+    {TT_KERNEL(cpu, nonzero_sum), .can = can_sum, .run = run_entries_sum},
     {TT_KERNEL(cpu, threshold_encode), .can = can_encode, .prepare = prepare,
      .run = run_threshold},
     {TT_KERNEL(cpu, threshold_sum), .can = can_sum, .run = run_threshold_sum},
