@@ -20,13 +20,22 @@
 
 #include <math.h>
 
+int64_t tt_dgc_warm_up(const tt_sparse_params *p)
+{
+    return p->start > p->ratio && p->ratio > 0 ? p->warm_up : 0;
+}
+
+double tt_dgc_factor(const tt_sparse_params *p)
+{
+    const int64_t steps = tt_dgc_warm_up(p);
+    return steps == 0 ? 1 : pow(p->ratio / p->start, 1 / (double)steps);
+}
+
 static double ratio_at(const tt_sparse_params *p, int64_t step)
 {
-    if (p->warm_up <= 0 || step >= p->warm_up || p->start <= p->ratio ||
-        p->ratio <= 0)
+    if (step >= tt_dgc_warm_up(p))
         return p->ratio;
-    const double part = (double)(step < 0 ? 0 : step) / (double)p->warm_up;
-    return p->start * pow(p->ratio / p->start, part);
+    return p->start * tt_dgc_power(tt_dgc_factor(p), step < 0 ? 0 : step);
 }
 
 int64_t tt_dgc_most(const tt_sparse_params *p, int64_t n)

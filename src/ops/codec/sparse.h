@@ -48,6 +48,21 @@ tt_op_cost_fn tt__sparse_cost;
 // ceil(ratio n), from 1 to n.
 int64_t tt_sparse_count(double ratio, int64_t n);
 
+// The factor by which the part that dgc picks changes in a step of the warm-up, and its
+// power. A power is made of products, in the same order in all kernels: a GPU's pow has
+// other bits, and one more entry would be picked now and then.
+double tt_dgc_factor(const tt_sparse_params *p);
+static inline double tt_dgc_power(double x, int64_t n)
+{
+    double y = 1;
+    for (; n > 0; n /= 2, x *= x)
+        y = n % 2 != 0 ? y * x : y;
+    return y;
+}
+
+// Steps of the warm-up; 0: there is none.
+int64_t tt_dgc_warm_up(const tt_sparse_params *p);
+
 // How many of n entries dgc picks at a step; and never more than this.
 int64_t tt_dgc_count(const tt_sparse_params *p, int64_t n, int64_t step);
 int64_t tt_dgc_most(const tt_sparse_params *p, int64_t n);

@@ -102,6 +102,11 @@ template <typename T> T __shfl_down_sync(unsigned, T x, int by)
     const int from = emulated::lane() + by;
     return emulated::shuffle(x, from < 32 ? from : emulated::lane());
 }
+template <typename T> T __shfl_up_sync(unsigned, T x, int by)
+{
+    const int from = emulated::lane() - by;
+    return emulated::shuffle(x, from >= 0 ? from : emulated::lane());
+}
 
 inline unsigned __ballot_sync(unsigned, int x)
 {
@@ -110,6 +115,10 @@ inline unsigned __ballot_sync(unsigned, int x)
 inline int __ffs(int x)
 {
     return __builtin_ffs(x);
+}
+inline int __clz(int x)
+{
+    return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 inline int __popc(unsigned x)
 {
@@ -121,6 +130,12 @@ template <typename T> T atomicAdd(T *p, T x)
 {
     const T old = *p;
     *p += x;
+    return old;
+}
+template <typename T> T atomicOr(T *p, T x)
+{
+    const T old = *p;
+    *p |= x;
     return old;
 }
 template <typename T> T atomicMax(T *p, T x)

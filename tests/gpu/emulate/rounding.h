@@ -16,5 +16,9 @@ inline float __fdiv_rn(float a, float b)
 {
     return a / b;
 }
+inline double __dmul_rn(double a, double b)
+{
+    return a * b;
+}
 
 #endif

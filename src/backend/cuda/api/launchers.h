@@ -85,6 +85,9 @@
     CALL(orthogonalize, tt_cuda_orthogonalize_args)                            \
     CALL(code_encode, tt_cuda_code_args)                                       \
     CALL(code_sum, tt_cuda_code_sum_args)                                      \
+    CALL(pick, tt_cuda_pick_args)                                              \
+    CALL(dgc, tt_cuda_dgc_args)                                                \
+    CALL(list_sum, tt_cuda_list_sum_args)                                      \
     CALL(narrow, tt_cuda_narrow_args)                                          \
     CALL(widen, tt_cuda_narrow_args)                                           \
     CALL(randomk_take, tt_cuda_randomk_args)                                   \

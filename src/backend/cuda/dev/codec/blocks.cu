@@ -486,7 +486,8 @@ static const char *launch_encode(tt_cuda *c, const tt_cuda_code_args *a)
     if (rest > 0)
         encode<C><<<grid_of(rest), THREADS, 0, c->stream>>>(*a, first);
     TRY(launched());
-    return tt_cuda_packet_close(c, &a->packet, a->out, (uint32_t *)a->scratch);
+    return tt_cuda_packet_close(c, &a->packet, NULL, a->out,
+                                (uint32_t *)a->scratch);
 }
 
 template <int C>

@@ -71,13 +71,23 @@ __device__ static inline uint32_t packet_check(const tt_cuda_packet &p,
     return hash;
 }
 
+// Bytes of the body that a packet says it has; 0 where they cannot be.
+__device__ static inline int64_t packet_used(const tt_cuda_packet &p,
+                                             const uint8_t *packet)
+{
+    const int64_t used = ((const packet_head *)packet)->bytes - PACKET_HEADER;
+    return used < 0 || used > p.capacity - PACKET_HEADER ? 0 : used;
+}
+
 // Queues the kernels of packet.cu. `sums` has room for a word for each packet.
 //
-//   close   writes the header of a packet with a body of p.body bytes, and zeros after it
+//   close   writes the header of a packet, and zeros after its body. `used`, on the
+//           device, is how many bytes the body has; NULL: p.body
 //   open    looks at `peers` packets, one after another; a fault is noted where one is
-//           not what it should be
+//           not what it should be. Bodies have p.body bytes, if is_long at most
 const char *tt_cuda_packet_close(tt_cuda *c, const tt_cuda_packet *p,
-                                 uint8_t *packet, uint32_t *sums);
+                                 const int64_t *used, uint8_t *packet,
+                                 uint32_t *sums);
 const char *tt_cuda_packet_open(tt_cuda *c, const tt_cuda_packet *p,
                                 int64_t peers, const uint8_t *packets,
                                 uint32_t *sums);
