@@ -152,7 +152,8 @@ static tt_status run_sum(void *state, const tt_site *site, const tt_args *args)
 
 #define ENCODER(op, can_, run_)                                                \
     {                                                                          \
-        TT_KERNEL(cuda, op), .can = can_, .prepare = prepare_pick, .run = run_ \
+        TT_KERNEL(cuda, op), .can = (can_), .prepare = prepare_pick,           \
+                             .run = (run_)                                     \
     }
 #define SUM(op)                                                                \
     {                                                                          \
