@@ -104,20 +104,31 @@ TEST_SLOW(ranks_as_threads_train_as_one_does, 180)
     runs_leave();
 }
 
+static void check_workers(const char *folder, const char *policy,
+                          const char *another)
+{
+    char path[64];
+    task t = {folder, policy, another};
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
+    snprintf(path, sizeof path, "%s/workers.json", folder);
+    CHECK(tt_file_exists(path));
+    CHECK(tt_alloc_live() == 0);
+}
+
 // Without locks: every word that two ranks touch is touched by atomic instructions.
 TEST_SLOW(ranks_as_threads_share_weights, 120)
 {
-    static const char *const more[] = {"exchange.policy=hogwild",
-                                       "exchange.words=bf16"};
     runs_enter();
-    for (int i = 0; i < 2; i++) {
-        task t = {more[i], more[0], i > 0 ? more[i] : NULL};
-        char path[64];
-        CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
-        snprintf(path, sizeof path, "%s/workers.json", t.folder);
-        CHECK(tt_file_exists(path));
-    }
-    CHECK(tt_alloc_live() == 0);
+    check_workers("hogwild", "exchange.policy=hogwild", "exchange.words=full");
+    check_workers("narrow", "exchange.policy=hogwild", "exchange.words=bf16");
+    runs_leave();
+}
+
+TEST_SLOW(ranks_as_threads_take_turns, 120)
+{
+    runs_enter();
+    check_workers("adpsgd", "exchange.policy=adpsgd", "exchange.schedule=wall");
+    check_workers("easgd", "exchange.policy=easgd", "exchange.schedule=wall");
     runs_leave();
 }
 

@@ -13,6 +13,7 @@
 // weights, so others may change them meanwhile.
 //
 //   crowd_open   memory       crowd_step   a delivery      crowd_state   model, checkpoints
+//   crowd_wall, crowd_post    the wall clock
 
 #ifndef TT_JOB_DYNAMIC_CROWD_H
 #define TT_JOB_DYNAMIC_CROWD_H
@@ -29,6 +30,8 @@ typedef struct tt__crowd {
     int64_t n[TT_PEER_VECTORS]; // how many
     void *room;                 // for what comes
     double *count; // per worker of this rank: what its gradient is divided by
+    double lr;     // of the step that is made next
+    struct tt__crowd_wall *wall; // crowd_wall.h; NULL: ranks follow a list
 } tt__crowd;
 
 // Whether the job's workers have weights of their own.
@@ -41,6 +44,17 @@ tt_status tt__crowd_open(tt_dynamic *d);
 void tt__crowd_close(tt_dynamic *d); // without: nothing
 
 tt_status tt__crowd_deliver(tt_dynamic *d, int32_t worker);
+// The same of a gradient that its rank has computed; others may have its head or NULL.
+tt_status tt__crowd_follow(tt_dynamic *d, int32_t worker, const double *head);
+
+// crowd_wall: by the wall clock; without: nothing.
+tt_status tt__crowd_wall_open(tt_dynamic *d);
+void tt__crowd_wall_close(tt_dynamic *d);
+void tt__crowd_wall_resume(tt_dynamic *d);
+tt_status tt__crowd_wall_step(tt_dynamic *d, tt_step_result *result_out);
+// A vector from one rank to another, in a turn.
+tt_status tt__crowd_post(tt_dynamic *d, const tt__post *post);
+
 // After all ranks have heard of a step: the length of its last mean gradient.
 double tt__crowd_norm(const tt_dynamic *d);
 // A step of the worker's optimiser along its gradient, its `number`th from 1 on: `x` has

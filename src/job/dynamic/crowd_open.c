@@ -17,15 +17,7 @@ bool tt__crowd_is(const tt_job *job)
 
 tt_status tt__crowd_check(const tt_job *job)
 {
-    if (tt__hog_is(job))
-        return tt__hog_check(job);
-    if (strcmp(params_of(job)->pace.schedule, "wall") == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s by the wall clock: nobody is there "
-                       "who would see in which order workers speak; "
-                       "exchange.schedule=seeded would do",
-                       tt_exchange_policy(&job->exchange)->name);
-    return TT_OK;
+    return tt__hog_is(job) ? tt__hog_check(job) : TT_OK;
 }
 
 const tt_ps_params *tt__crowd_params(const tt_job *job, tt_arena *arena)

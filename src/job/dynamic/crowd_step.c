@@ -139,7 +139,7 @@ static tt_status set_scalars(const tt_dynamic *d, int64_t number, double count)
     char bytes[8];
     tt_dtype_store(job->graph->value[v.id].type.dtype, bytes, 0, count);
     TT_TRY(tt_exec_write(job->exec, v, bytes));
-    TT_TRY(set(job, "lr", job->lr));
+    TT_TRY(set(job, "lr", d->crowd->lr));
     TT_TRY(set(job, "step", (double)number));
     TT_TRY(set(job, "skip", 0));
     TT_TRY(set(job, "seed", (double)job->options.seed));
@@ -201,19 +201,18 @@ tt_status tt__crowd_run(tt_dynamic *d, const tt_vector_span *span)
 
 // ---- a delivery ----------------------------------------------------------
 
-static tt_status compute(tt_dynamic *d, int32_t worker)
+static void take_head(tt_dynamic *d, int32_t worker, const double *head)
 {
     tt__dynamic_worker *w = tt__worker_own(d, worker);
+    if (head != NULL)
+        memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], head,
+               sizeof(tt__push_head));
     if (w == NULL)
-        return TT_OK;
-    TT_TRY(tt__worker_compute(d, worker));
-    tt__dynamic_judge(d, w->head.v);
-    memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], w->head.v,
-           sizeof(tt__push_head));
-    d->crowd->count[worker - d->first] = w->head.v[TT_HEAD_COUNT];
-    if (w->head.v[TT_HEAD_REFUSED] != 0) // nothing bad goes to others
+        return;
+    w->head.v[TT_HEAD_REFUSED] = head[TT_HEAD_REFUSED];
+    d->crowd->count[worker - d->first] = head[TT_HEAD_COUNT];
+    if (head[TT_HEAD_REFUSED] != 0) // nothing bad goes to others
         memset(w->gradient, 0, (size_t)tt_vector_bytes(&d->all));
-    return TT_OK;
 }
 
 double tt__crowd_norm(const tt_dynamic *d)
@@ -234,13 +233,24 @@ static void go_on(tt_dynamic *d, int32_t worker)
     w->number++;
 }
 
-tt_status tt__crowd_deliver(tt_dynamic *d, int32_t worker)
+tt_status tt__crowd_follow(tt_dynamic *d, int32_t worker, const double *head)
 {
-    TT_TRY(compute(d, worker));
+    take_head(d, worker, head);
     tt__dynamic_note(d, worker, false);
     tt_server_note(&d->server, worker,
                    tt_peer_deliver(&d->crowd->rules, worker));
     TT_TRY(tt__crowd_run(d, &d->all));
     go_on(d, worker);
     return TT_OK;
+}
+
+tt_status tt__crowd_deliver(tt_dynamic *d, int32_t worker)
+{
+    tt__dynamic_worker *w = tt__worker_own(d, worker);
+    d->crowd->lr = d->job->lr;
+    if (w == NULL)
+        return tt__crowd_follow(d, worker, NULL);
+    TT_TRY(tt__worker_compute(d, worker));
+    tt__dynamic_judge(d, w->head.v);
+    return tt__crowd_follow(d, worker, w->head.v);
 }

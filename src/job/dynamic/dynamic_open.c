@@ -498,7 +498,9 @@ static tt_status open(tt_dynamic *d)
     d->is_live = strcmp(d->params->pace.schedule, "wall") == 0;
     if (!d->is_live)
         return tt__list_open(d);
-    return tt__hog_is(job) ? tt__hog_open(d) : tt__wall_open(d);
+    if (tt__hog_is(job))
+        return tt__hog_open(d);
+    return d->crowd != NULL ? tt__crowd_wall_open(d) : tt__wall_open(d);
 }
 
 void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out)
@@ -562,6 +564,7 @@ void tt__dynamic_close(tt_dynamic *d)
     for (int32_t i = 0; d->then != NULL && i < d->workers; i++)
         tt_free(d->then[i]);
     tt__hog_close(d);
+    tt__crowd_wall_close(d);
     tt__crowd_close(d);
     tt__coder_close(d);
     tt__wall_close(d);

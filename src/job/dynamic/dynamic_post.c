@@ -7,7 +7,7 @@
 // the wall clock it does not: there a gradient is pushed when it is computed.
 
 #include "base/alloc.h"
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/crowd.h"
 
 enum { TAG = 0x7073 };
 
@@ -72,6 +72,10 @@ tt_status tt__post_all(tt_dynamic *d, const tt__post *post, int n)
 {
     const tt_peers *peers = &d->job->peers;
     if (peers->size == 1)
+        return TT_OK;
+    for (int i = 0; d->comm != NULL && d->crowd != NULL && i < n; i++)
+        TT_TRY(tt__crowd_post(d, &post[i]));
+    if (d->comm != NULL && d->crowd != NULL)
         return TT_OK;
     const tt_status status =
         exchange(d, tt_comm_wire_borrow(peers->wire), post, n);

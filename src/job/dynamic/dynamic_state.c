@@ -361,6 +361,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     if (!agrees(d, &l, v))
         return damaged();
     tt__wall_resume(d);
+    tt__crowd_wall_resume(d);
     for (int32_t i = 0; i < d->workers; i++)
         d->n_refused[i] = (int64_t)v[l.refused + i];
     memcpy(d->up, v + l.up, (size_t)d->workers * sizeof *v);
@@ -378,9 +379,8 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
 
 const tt_str *tt_job_record(const tt_job *job)
 {
-    return job->dynamic != NULL && job->dynamic->wall != NULL
-               ? &job->dynamic->record
-               : NULL;
+    const tt_dynamic *d = job->dynamic;
+    return d != NULL && d->is_live && d->hog == NULL ? &d->record : NULL;
 }
 
 tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n)

@@ -142,6 +142,13 @@ static tt_status next(tt_dynamic *d, int32_t *worker_out)
                          d->workers);
 }
 
+static void forget_step(tt_dynamic *d)
+{
+    const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
+    d->n_delivered = 0;
+    memset(d->tally, 0, (size_t)n * sizeof *d->tally);
+}
+
 tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                            tt_step_result *result_out)
 {
@@ -152,15 +159,15 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     d->feed_user = user;
     if (d->federated != NULL)
         return tt__federated_step(d, result_out);
-    const int64_t n = (int64_t)d->workers * TT_HEAD_N + N_WISHES;
-    d->n_delivered = 0;
-    memset(d->tally, 0, (size_t)n * sizeof *d->tally);
+    if (d->crowd == NULL || d->crowd->wall == NULL) // who may be ahead
+        forget_step(d);
     if (job->peers.wire != NULL)
         tt_comm_wire_step(job->peers.wire, job->step + 1);
     if (d->hog != NULL)
         TT_TRY(tt__hog_step(d, result_out));
     else if (d->is_live)
-        TT_TRY(tt__wall_step(d, result_out));
+        TT_TRY(d->crowd != NULL ? tt__crowd_wall_step(d, result_out)
+                                : tt__wall_step(d, result_out));
     while (!d->is_live && d->n_delivered < d->workers) {
         int32_t worker = -1;
         TT_TRY(next(d, &worker));

@@ -11,6 +11,7 @@
 
 #include "exec/limit.h"
 #include "job/dynamic/dynamic_math.h"
+#include "plan/seconds.h"
 
 #include <math.h>
 #include <string.h>
@@ -189,6 +190,18 @@ void tt__dynamic_judge(const tt_dynamic *d, double *head)
 {
     if (head[TT_HEAD_LOSS] / head[TT_HEAD_COUNT] > d->job->limit)
         head[TT_HEAD_REFUSED] = 1;
+}
+
+double tt__worker_seconds(const tt_dynamic *d, int32_t worker)
+{
+    const tt_plan *plan = d->job->plan;
+    double seconds = 0;
+    if (d->drawn.rules.speed == NULL)
+        return 0;
+    for (int32_t i = 0; i < plan->n_order; i++)
+        if (plan->segment[plan->order[i].segment].phase != TT_UPDATE)
+            seconds += tt_plan_seconds(plan, plan->order[i].segment);
+    return seconds / d->drawn.rules.speed[worker];
 }
 
 tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)

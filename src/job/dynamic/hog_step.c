@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "job/dynamic/hog.h"
-#include "plan/seconds.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,14 +24,7 @@ static const tt_peer_params *params_of(const tt_dynamic *d)
 // trial.pace: a gradient of this worker takes its modelled seconds.
 static void pace(const tt_dynamic *d, int32_t worker, double began)
 {
-    const tt_plan *plan = d->job->plan;
-    double seconds = 0;
-    if (d->drawn.rules.speed == NULL)
-        return;
-    for (int32_t i = 0; i < plan->n_order; i++)
-        if (plan->segment[plan->order[i].segment].phase != TT_UPDATE)
-            seconds += tt_plan_seconds(plan, plan->order[i].segment);
-    const double until = began + seconds / d->drawn.rules.speed[worker];
+    const double until = began + tt__worker_seconds(d, worker);
     while (now(d) < until) {
         const struct timespec nap = {.tv_nsec = 50000};
         (void)nanosleep(&nap, NULL);
@@ -79,6 +71,7 @@ static tt_status make_step(tt_dynamic *d, int32_t i)
     void *next = d->crowd->v[TT_PEER_SPARE][i];
     if (d->hog->is_stepped[i])
         return TT_OK;
+    d->crowd->lr = d->job->lr;
     memcpy(next, d->crowd->v[TT_PEER_WEIGHTS][i],
            (size_t)tt_vector_bytes(&d->crowd->whole));
     TT_TRY(tt__crowd_step(d, d->first + i, d->own[i].number + 1, next));

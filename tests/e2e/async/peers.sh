@@ -72,5 +72,3 @@ alone exchange.policy=malt exchange.every=1000
 alone exchange.policy=easgd exchange.alpha=0
 [ "$(losses alone | grep train)" = "$alone_losses" ] || die "easgd with alpha=0 has not independent workers"
 
-train no 2 exchange.policy=adpsgd exchange.replicas=4 exchange.schedule=wall && die "wall: not refused"
-grep -q 'exchange.schedule=seeded would do' "$folder/out" || die "wall: $(cat "$folder/out")"
