@@ -108,6 +108,18 @@ static void adamw(const tt_simd_optimizer_args *a, element *e)
     e->w = e->w * (1 - a->lr * a->weight_decay) - a->lr * u;
 }
 
+static void yogi(const tt_simd_optimizer_args *a, element *e)
+{
+    const double d = e->g + a->weight_decay * e->w;
+    const double square = d * d;
+    const double step = (1 - a->beta2) * square;
+    e->m = a->beta1 * e->m + (1 - a->beta1) * d;
+    e->v += e->v < square ? step : -step;
+    const double mhat = e->m / (1 - pow(a->beta1, (double)a->step));
+    const double vhat = e->v / (1 - pow(a->beta2, (double)a->step));
+    e->w -= a->lr * mhat / (sqrt(vhat) + a->epsilon);
+}
+
 static void lars(const tt_simd_optimizer_args *a, element *e)
 {
     const double d = e->g + a->weight_decay * e->w;
@@ -161,6 +173,7 @@ static void optimizer_case(const tt_simd *simd, tt_simd_type type)
     check_rule(&with, rmsprop, o->rmsprop, NULL);
     check_rule(&with, adam, o->adam, NULL);
     check_rule(&with, adamw, o->adamw, NULL);
+    check_rule(&with, yogi, o->yogi, NULL);
     check_rule(&with, lars, o->lars, NULL);
     check_rule(&with, lamb, o->lamb_update, o->lamb_apply);
     with.is_nesterov = true;

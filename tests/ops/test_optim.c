@@ -1,5 +1,5 @@
 // Optimisers through the executor: four steps against PyTorch's numbers (1.13, in
-// double; LARS and LAMB against their papers' formulas), clipping, skipped steps,
+// double; Yogi, LARS and LAMB against their papers' formulas), clipping, skipped steps,
 // copies in low precision, which weights decay.
 
 #include "base/alloc.h"
@@ -94,6 +94,10 @@ static const struct {
      "beta1=0.8 beta2=0.95 eps=1e-4 weight_decay=0.1",
      {0.1141113431496414, -1.411716841036618, 2.053965398957168,
       0.49544831361686853, -0.4762621960965947, 1.3521412405840585}},
+    {"yogi",
+     "beta1=0.8 beta2=0.95 eps=1e-4 weight_decay=0.1",
+     {0.13411661863158242, -1.37425299519129, 1.9502612884344332,
+      0.4947354361672281, -0.47898995038795644, 1.1400365575488136}},
     {"lars",
      "weight_decay=0.1 trust=0.02",
      {0.4804643640262374, -1.2513835022922153, 2.0003842258362803,
@@ -127,7 +131,7 @@ TEST(every_optimiser_is_in_a_case)
 {
     int n = 0;
     const tt_optim_def *all = tt_optim_all(&n);
-    CHECK(n == 8);
+    CHECK(n == 9);
     for (int i = 0; i < n; i++) {
         bool found = false;
         for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)

@@ -156,6 +156,7 @@ TT_KERNEL_RUN(run_adagrad, update(state, site, args, simd()->adagrad, -1, 0))
 TT_KERNEL_RUN(run_rmsprop, update(state, site, args, simd()->rmsprop, -1, 0))
 TT_KERNEL_RUN(run_adam, update(state, site, args, simd()->adam, 0, 1))
 TT_KERNEL_RUN(run_adamw, update(state, site, args, simd()->adamw, 0, 1))
+TT_KERNEL_RUN(run_yogi, update(state, site, args, simd()->yogi, 0, 1))
 
 static tt_status run_lars(void *kernel_state, const tt_site *site,
                           const tt_args *args)
@@ -227,6 +228,7 @@ const tt_kernel_def tt__cpu_optim_kernels[] = {
      .run = run_rmsprop},
     {TT_KERNEL(cpu, adam), .can = can, .prepare = prepare, .run = run_adam},
     {TT_KERNEL(cpu, adamw), .can = can, .prepare = prepare, .run = run_adamw},
+    {TT_KERNEL(cpu, yogi), .can = can, .prepare = prepare, .run = run_yogi},
     {TT_KERNEL(cpu, lars), .can = can, .prepare = prepare, .run = run_lars},
     {TT_KERNEL(cpu, lamb_update), .can = can, .prepare = prepare,
      .run = run_lamb_update},

@@ -77,6 +77,18 @@ static void adamw(const context *c, double g, double *w, double *s)
     adam_step(c, g, w, s);
 }
 
+static void yogi(const context *c, double g, double *w, double *s)
+{
+    const tt_optim_params *p = c->p;
+    const double bias1 = 1 - pow(p->beta1, c->step);
+    const double bias2 = 1 - pow(p->beta2, c->step);
+    g += p->weight_decay * *w;
+    const double sign = s[1] > g * g ? 1 : s[1] < g * g ? -1 : 0;
+    s[0] = p->beta1 * s[0] + (1 - p->beta1) * g;
+    s[1] -= (1 - p->beta2) * sign * g * g;
+    *w -= c->lr / bias1 * s[0] / (sqrt(s[1]) / sqrt(bias2) + p->eps);
+}
+
 static void lars(const context *c, double g, double *w, double *s)
 {
     const tt_optim_params *p = c->p;
@@ -182,6 +194,7 @@ TT_KERNEL_RUN(run_adagrad, run_plain(site, args, 1, adagrad))
 TT_KERNEL_RUN(run_rmsprop, run_plain(site, args, 1, rmsprop))
 TT_KERNEL_RUN(run_adam, run_plain(site, args, 2, adam))
 TT_KERNEL_RUN(run_adamw, run_plain(site, args, 2, adamw))
+TT_KERNEL_RUN(run_yogi, run_plain(site, args, 2, yogi))
 
 static tt_status run_lars(void *state, const tt_site *site, const tt_args *args)
 {
@@ -244,6 +257,7 @@ const tt_kernel_def tt__ref_optim_kernels[] = {
     {TT_KERNEL(ref, rmsprop), .run = run_rmsprop},
     {TT_KERNEL(ref, adam), .run = run_adam},
     {TT_KERNEL(ref, adamw), .run = run_adamw},
+    {TT_KERNEL(ref, yogi), .run = run_yogi},
     {TT_KERNEL(ref, lars), .run = run_lars},
     {TT_KERNEL(ref, lamb_update), .run = run_lamb_update},
     {TT_KERNEL(ref, lamb), .run = run_lamb},

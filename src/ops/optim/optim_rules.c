@@ -23,6 +23,11 @@
 //              w -= lr / (1 - beta1^step) * m
 //                      / (sqrt(v) / sqrt(1 - beta2^step) + eps)
 //
+//   yogi       Adam, but the mean of squares moves by a part of the square, up or down, not
+//              by a part of the difference, so a large gradient is not soon
+//              forgotten (Zaheer et al. 2018):
+//              v -= (1 - beta2) * sign(v - g * g) * g * g
+//
 //   lars       Momentum with a rate per layer, the ratio of the norms of weight and
 //              gradient (You et al. 2017):
 //              rate = trust * |w| / (|g| + weight_decay * |w| + eps)
@@ -241,6 +246,9 @@ static const tt_opt options_adamw[] = {
     {DECAY("0.01")}, {BETA1},  {BETA2}, {EPS("1e-8")},
     {LOW},           {RANDOM}, {SEED},  {0},
 };
+static const tt_opt options_yogi[] = {
+    {DECAY("0")}, {BETA1}, {BETA2}, {EPS("1e-3")}, {LOW}, {0},
+};
 static const tt_opt options_lars[] = {
     {DECAY("0")},
     {MOMENTUM},
@@ -321,6 +329,14 @@ static const tt_sample samples_adamw[] = {
     {"random=true seed=3", {IN_RANDOM}, 15 * 15},
     {0},
 };
+static const tt_sample samples_yogi[] = {
+    {"", {IN_15("I=1", "u=0"), A, POSITIVE_A}, 15 * 18},
+    {"beta1=0.8 beta2=0.95 eps=1e-5 weight_decay=0.1 low=bf16",
+     {IN_14("I=4"), C, POSITIVE_C},
+     14 * 18},
+    {"", {IN_15("I=2", "u=1"), A, POSITIVE_A}, 15 * 18},
+    {0},
+};
 static const tt_sample samples_lars[] = {
     {"adapt=false", {IN_15("I=1", "u=0"), A}, 15 * 7},
     {"weight_decay=0.1 low=bf16", {IN_14("I=4"), C, "m=5", "m=0.5"}, 14 * 7},
@@ -390,6 +406,12 @@ const tt_op_def tt_op_adamw = {
     .infer = infer_two_states,
 };
 
+const tt_op_def tt_op_yogi = {
+    RULE(yogi, 18),
+    .doc = "A step of Yogi.",
+    .infer = infer_two_states,
+};
+
 const tt_op_def tt_op_lars = {
     RULE(lars, 7),
     .doc = "A step of LARS.",
@@ -424,6 +446,9 @@ static const tt_optim_def all[] = {
      .n_state = 2, .state = {"exp_avg", "exp_avg_sq"}, .emit = emit_one},
     {OPTIMISER(adamw), .doc = "Adam with decoupled weight decay.", .n_state = 2,
      .state = {"exp_avg", "exp_avg_sq"}, .emit = emit_one},
+    {OPTIMISER(yogi),
+     .doc = "Adam whose mean of squares moves slowly (Zaheer et al. 2018).",
+     .n_state = 2, .state = {"exp_avg", "exp_avg_sq"}, .emit = emit_one},
     {OPTIMISER(lars),
      .doc = "Momentum with a rate per layer (You et al. 2017).", .n_state = 1,
      .state = {"momentum_buffer"}, .emit = emit_lars},

@@ -185,6 +185,31 @@ static void adamw(const args *a)
     each_block(a, adamw_rule);
 }
 
+static void yogi_rule(const args *a, int64_t first, int64_t last)
+{
+    float *restrict w = a->w, *restrict m = a->m, *restrict v = a->v;
+    const float *restrict g = a->g;
+    const moments c = moments_of(a);
+    const float scale = a->grad_scale, l2 = (float)a->weight_decay;
+    const float epsilon = (float)a->epsilon;
+    const float take1 = (float)(1.0 - a->beta1);
+    const float take2 = (float)(1.0 - a->beta2);
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) {
+        const float d = g[i] * scale + l2 * w[i];
+        const float square = d * d;
+        const float sign = (float)(v[i] > square) - (float)(v[i] < square);
+        m[i] += take1 * (d - m[i]);
+        v[i] -= take2 * sign * square;
+        w[i] -= c.rate * m[i] / (sqrtf(v[i]) * c.inv_root + epsilon);
+    }
+}
+
+static void yogi(const args *a)
+{
+    each_block(a, yogi_rule);
+}
+
 static void lars_rule(const args *a, int64_t first, int64_t last)
 {
     float *restrict w = a->w, *restrict m = a->m;
@@ -269,6 +294,7 @@ const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer) = {
     .rmsprop = rmsprop,
     .adam = adam,
     .adamw = adamw,
+    .yogi = yogi,
     .lars = lars,
     .lamb_update = lamb_update,
     .lamb_apply = lamb_apply,

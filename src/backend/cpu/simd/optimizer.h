@@ -38,6 +38,7 @@ typedef struct tt_simd_optimizer {
     tt_simd_optimizer_fn *rmsprop; // v: mean square; m: momentum, or null
     tt_simd_optimizer_fn *adam;    // m, v: first and second moment
     tt_simd_optimizer_fn *adamw;   // as adam; w *= 1 - lr * weight_decay
+    tt_simd_optimizer_fn *yogi; // as adam; v -= (1 - beta2) sign(v - g g) g g
     // m = momentum m + lr trust (g + weight_decay w); w -= m (You et al. 2017).
     // The caller finds trust from the norms of w and g.
     tt_simd_optimizer_fn *lars;
