@@ -28,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "job/dynamic/dynamic_math.h"
 
 #include <string.h>
 #include <time.h>

@@ -164,8 +164,6 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 
 // worker: computes what is not computed yet.
 tt_status tt__worker_compute(tt_dynamic *d, int32_t worker);
-// What a gradient of this worker takes by trial.pace; 0: that says nothing.
-double tt__worker_seconds(const tt_dynamic *d, int32_t worker);
 // One of this rank's that can, and whether there was one.
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out);
 

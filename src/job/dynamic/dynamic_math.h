@@ -24,4 +24,7 @@ tt_vector_span tt__worker_weights(const tt_dynamic *d);
 tt_status tt__dynamic_clip(tt_dynamic *d, double count);
 tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate);
 
+// What a gradient of this worker takes by trial.pace; 0: that says nothing.
+double tt__worker_seconds(const tt_dynamic *d, int32_t worker);
+
 #endif

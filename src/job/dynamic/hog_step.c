@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
 
 #include <math.h>
