@@ -48,6 +48,10 @@ static const tt_opt options[] = {
      "ranks, from the first on, that keep weights and have no workers; 0: "
      "weights are kept beside workers",
      TT_OPT_I64, AT(servers), NULL, 0, 1e6},
+    {"optimiser", "server",
+     "where it runs: at the server, which gets gradients, or at each worker, "
+     "which pushes the change of its weights",
+     TT_OPT_CHOICE, AT(optimiser), "server|worker"},
     {"local_steps", "1",
      "of a worker between two pushes: it pushes the sum of their gradients",
      TT_OPT_I64, AT(local_steps), NULL, 1, 1e6},

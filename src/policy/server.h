@@ -24,6 +24,11 @@ typedef enum tt_stale {
     TT_N_STALE,
 } tt_stale;
 
+typedef enum tt_optimiser_place {
+    TT_OPTIMISER_SERVER,
+    TT_OPTIMISER_WORKER, // which pushes the change of its weights
+} tt_optimiser_place;
+
 typedef enum tt_server_place {
     TT_SERVER_SINGLE,
     TT_SERVER_SHARDED,
@@ -42,6 +47,7 @@ typedef struct tt_ps_params {
     double limit;        // a longer mean gradient is refused; 0: any length
     int server;          // tt_server_place
     int64_t servers;     // ranks, from the first on, that have no workers
+    int optimiser;       // tt_optimiser_place
     int64_t local_steps; // of a worker between two pushes
     double local_lr;     // of these; 0: as the server's
     double proximal;     // pull of a worker's weights to those that it got

@@ -16,7 +16,8 @@
 //   dynamic_state  the model, checkpoints        dynamic_post     messages
 //   dynamic_wall   one step by the wall clock    dynamic_list     a recorded order
 //   wall_rules     its order, updates, answers   wall_post        its letters
-//   dynamic_did    for reports                   coder            gradients as codes
+//   dynamic_check  refusals                      coder            gradients as codes
+//   dynamic_did    for reports                   stepper          optimisers of workers
 //   crowd, hog     workers with weights of their own; or that share them without locks
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
@@ -28,9 +29,9 @@
 #include "exchange/clock.h"
 #include "exchange/drawn.h"
 #include "exchange/vector.h"
+#include "job/dynamic/dynamic_check.h"
 #include "job/dynamic/dynamic_post.h"
 #include "job/workers.h"
-#include "policy/server.h"
 
 // What travels with a gradient.
 enum {
@@ -97,8 +98,9 @@ typedef struct tt_dynamic {
     int64_t n_updates;
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
-    double *rate;            // per worker: the rate of its local steps
-    struct tt__coder *coder; // of gradients, or NULL
+    double *rate;                // per worker: the rate of its local steps
+    struct tt__coder *coder;     // of gradients, or NULL
+    struct tt__stepper *stepper; // workers' optimisers, or NULL
     struct tt__crowd *crowd; // of workers with weights of their own, or NULL
     struct tt__hog *hog;     // of those that share them, or NULL
     // The wall clock's: workers are taken as they come; and the list that repeats one.
@@ -148,14 +150,6 @@ static inline bool tt__keeps_weights(const tt_dynamic *d, int32_t rank)
         return rank < d->servers;
     return d->params->server == TT_SERVER_SHARDED || rank == 0;
 }
-
-// In configure: how many workers there are; later, what has no meaning.
-tt_status tt__dynamic_count(tt_job *job);
-tt_status tt__dynamic_check(tt_job *job);
-
-// What the optimiser is built with. Asynchrony acts like a momentum of 1 - 1 / workers
-// (Mitliagkas 2016), which staleness=momentum takes off, below 0 if need be.
-double tt__dynamic_momentum(const tt_job *job);
 
 tt_status tt__dynamic_open(tt_job *job); // unless it is open
 void tt__dynamic_close(tt_dynamic *d);   // NULL is fine

@@ -392,6 +392,22 @@ tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
     return tt__dynamic_read(d);
 }
 
+// Workers have made their steps: weights move by the mean of their changes.
+static tt_status add_change(tt_dynamic *d, double factor)
+{
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        const tt_vector_span n = {d->all.is_wide, p->tensor.count};
+        if (!is_mine(d, p) || p->is_buffer)
+            continue;
+        tt_vector_add(&n, factor, in_shard(d, d->sum, p),
+                      in_shard(d, d->now, p));
+        TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
+                                      in_shard(d, d->now, p)));
+    }
+    return TT_OK;
+}
+
 static update list_good(tt_dynamic *d)
 {
     update u = {0};
@@ -438,8 +454,12 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
         TT_TRY(move_buffers(d, &u)); // before gradients are added up in place
         TT_TRY(gather(d, &u));
-        TT_TRY(tt__dynamic_clip(d, u.count));
-        TT_TRY(tt__dynamic_update(d, u.count, u.rate));
+        if (d->stepper != NULL) {
+            TT_TRY(add_change(d, u.rate / u.count));
+        } else {
+            TT_TRY(tt__dynamic_clip(d, u.count));
+            TT_TRY(tt__dynamic_update(d, u.count, u.rate));
+        }
     }
     const double own =
         asks && u.n > 0 ? tt_vector_farthest(&d->shard, d->now, d->before) : 0;

@@ -10,11 +10,12 @@
 //
 //   magic, n doubles | server | drawn | refused | weights of each worker |
 //   gradients and heads that wait | weights before the last update | record |
-//   residuals of each worker's codes
+//   of each worker: states of its optimiser, residuals of its codes
 
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
@@ -167,8 +168,10 @@ static tt_status collect(tt_dynamic *d, char *to)
                                 to != NULL ? to + k * bytes : NULL);
 }
 
-// By the wall clock a gradient that was sent may wait at rank 0: it will be computed again, so
-// its residuals are those before it.
+// ---- what workers keep ---------------------------------------------------
+
+// A gradient that was computed and not delivered will be computed again, so what its worker
+// keeps is that before it. By the wall clock rank 0 knows which have been delivered.
 static tt_status list_waiting(tt_dynamic *d, bool *is_waiting)
 {
     for (int32_t i = 0; i < d->workers; i++)
@@ -178,34 +181,46 @@ static tt_status list_waiting(tt_dynamic *d, bool *is_waiting)
                                                 is_waiting, d->workers);
 }
 
-static tt_status collect_code(tt_dynamic *d, int32_t worker, bool is_waiting,
+static int64_t kept_bytes(const tt_dynamic *d)
+{
+    return tt__stepper_state_bytes(d) + tt__coder_state_bytes(d);
+}
+
+static tt_status collect_kept(tt_dynamic *d, int32_t worker, bool is_waiting,
                               char *to)
 {
     const tt__dynamic_worker *w = tt__worker_own(d, worker);
-    const int64_t bytes = tt__coder_state_bytes(d);
-    const bool is_sent = d->wall != NULL && w != NULL && w->is_computed;
-    void *state =
-        w != NULL ? tt__coder_state(d, worker, is_sent && !is_waiting) : NULL;
-    const tt__post post = {tt__worker_rank(d, worker), 0, state, to, bytes};
-    if (w != NULL && to != NULL)
-        memcpy(to, state, (size_t)bytes);
-    return tt__post_all(d, &post, 1);
+    const int32_t from = tt__worker_rank(d, worker);
+    const int64_t steps = tt__stepper_state_bytes(d);
+    const int64_t codes = tt__coder_state_bytes(d);
+    const bool is_before = w != NULL && w->is_computed && !is_waiting;
+    char *of_steps =
+        w != NULL && steps > 0 ? tt__stepper_state(d, worker, is_before) : NULL;
+    char *of_codes =
+        w != NULL && codes > 0 ? tt__coder_state(d, worker, is_before) : NULL;
+    const tt__post post[] = {
+        {from, 0, of_steps, to, steps},
+        {from, 0, of_codes, to != NULL ? to + steps : NULL, codes}};
+    if (of_steps != NULL && to != NULL)
+        memcpy(to, of_steps, (size_t)steps);
+    if (of_codes != NULL && to != NULL)
+        memcpy(to + steps, of_codes, (size_t)codes);
+    return tt__post_all(d, post, 2);
 }
 
-// After all else: of each worker what its codes have not said.
-static tt_status save_codes(tt_dynamic *d, tt_str *out)
+static tt_status save_kept(tt_dynamic *d, tt_str *out)
 {
-    const int64_t bytes = tt__coder_state_bytes(d);
+    const int64_t bytes = kept_bytes(d);
     const bool is_first = tt_peers_is_first(&d->job->peers);
     if (bytes == 0)
         return TT_OK;
     bool *is_waiting = tt_alloc(d->workers);
     char *room = is_first ? tt_alloc(bytes) : NULL;
     tt_status status = is_waiting == NULL || (is_first && room == NULL)
-                           ? tt_fail(TT_ERR_NOMEM, "no memory for residuals")
+                           ? tt_fail(TT_ERR_NOMEM, "no memory to save workers")
                            : list_waiting(d, is_waiting);
     for (int32_t i = 0; i < d->workers && status == TT_OK; i++) {
-        status = collect_code(d, i, is_waiting[i], room);
+        status = collect_kept(d, i, is_waiting[i], room);
         if (is_first && status == TT_OK)
             tt_str_add_bytes(out, room, bytes);
     }
@@ -214,12 +229,18 @@ static tt_status save_codes(tt_dynamic *d, tt_str *out)
     return status;
 }
 
-static void load_codes(tt_dynamic *d, const char *from)
+static void load_kept(tt_dynamic *d, const char *from)
 {
-    const int64_t bytes = tt__coder_state_bytes(d);
-    for (int32_t i = 0; i < d->n_own && bytes > 0; i++)
-        memcpy(tt__coder_state(d, d->first + i, false),
-               from + (d->first + i) * bytes, (size_t)bytes);
+    const int64_t steps = tt__stepper_state_bytes(d);
+    const int64_t codes = tt__coder_state_bytes(d);
+    from += d->first * kept_bytes(d);
+    for (int32_t i = d->first; i < d->first + d->n_own; i++) {
+        if (steps > 0)
+            memcpy(tt__stepper_state(d, i, false), from, (size_t)steps);
+        if (codes > 0)
+            memcpy(tt__coder_state(d, i, false), from + steps, (size_t)codes);
+        from += kept_bytes(d);
+    }
 }
 
 tt_status tt_job_workers_save(tt_job *job, tt_str *out)
@@ -248,7 +269,7 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
     TT_TRY(status);
     if (d->crowd != NULL)
         TT_TRY(tt__crowd_save(d, out));
-    TT_TRY(save_codes(d, out));
+    TT_TRY(save_kept(d, out));
     return tt_str_status(out);
 }
 
@@ -301,8 +322,8 @@ static bool fits(const tt_dynamic *d, const double *v, int64_t n,
         !is_count(v[4], (double)n))
         return false;
     *layout_out = layout_of(d, (int64_t)v[3]);
-    const int64_t all = layout_out->bytes + (int64_t)v[4] +
-                        d->workers * tt__coder_state_bytes(d);
+    const int64_t all =
+        layout_out->bytes + (int64_t)v[4] + d->workers * kept_bytes(d);
     return d->crowd != NULL ? n >= all : n == all;
 }
 
@@ -373,7 +394,7 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
                &v[l.heads + (int64_t)i * TT_HEAD_N], sizeof(tt__push_head));
     TT_TRY(load_vectors(d, bytes + l.vectors));
     const int64_t at = l.bytes + (int64_t)v[4];
-    load_codes(d, bytes + at);
+    load_kept(d, bytes + at);
     return d->crowd == NULL ? TT_OK : tt__crowd_load(d, bytes + at, n - at);
 }
 

@@ -6,7 +6,6 @@
 // mean what they mean elsewhere. All ranks follow the same list; each does its part of it.
 
 #include "base/clock.h"
-#include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
@@ -54,8 +53,6 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
     const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
     if (own != NULL) {
         TT_TRY(tt__worker_compute(d, worker));
-        if (d->coder != NULL)
-            TT_TRY(tt__coder_encode(d, worker));
         tt__dynamic_judge(d, own->head.v);
         memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], own->head.v,
                sizeof(tt__push_head));

@@ -127,8 +127,6 @@ static tt_status work(tt_dynamic *d, bool *did)
     const double began = tt_clock_seconds(), busy = d->busy;
     TT_TRY(tt__worker_compute(d, worker));
     TT_TRY(pace(d, worker, began));
-    if (d->coder != NULL)
-        TT_TRY(tt__coder_encode(d, worker));
     const double start = began - d->wall->began, end = tt__wall_now(d);
     tt__wall_letter head = {
         .worker = worker,

@@ -10,7 +10,8 @@
 // optimiser takes that for a gradient. With one step it is the gradient, in every bit.
 
 #include "exec/limit.h"
-#include "job/dynamic/dynamic_math.h"
+#include "job/dynamic/coder.h"
+#include "job/dynamic/stepper.h"
 #include "plan/seconds.h"
 
 #include <math.h>
@@ -217,6 +218,8 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     w->head = (tt__push_head){0};
     if (w->left_out > 0) {
         TT_TRY(run_part(d, w, &f));
+    } else if (d->stepper != NULL) {
+        TT_TRY(tt__stepper_run(d, worker, &f));
     } else if (job->local_steps > 1) {
         TT_TRY(run_local(d, w, &f));
     } else {
@@ -225,6 +228,8 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     }
     judge(d, w);
     w->head.v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&d->all);
+    if (d->coder != NULL)
+        TT_TRY(tt__coder_encode(d, worker));
     w->is_computed = true;
     return TT_OK;
 }

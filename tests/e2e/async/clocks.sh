@@ -50,6 +50,12 @@ done
 same exchange.clock=softsync exchange.bound=5 exchange.gather=trimmed exchange.pause=0.2
 same exchange.clock=ssp exchange.local_steps=2 exchange.proximal=0.1
 
+# Optimisers at workers.
+for more in "optim=adamw exchange.clock=quorum" "exchange.local_steps=2 optim.clip=0.1" "exchange.clock=bsp exchange.codec=topk"; do
+    # shellcheck disable=SC2086 # words
+    same exchange.optimiser=worker $more
+done
+
 # Servers on ranks of their own have the same bits: one with 2 ranks of workers, two with 2.
 for clock in async bsp value; do
     rm -rf "$folder/one" "$folder/own" "$folder/two"
@@ -87,10 +93,20 @@ is parted exchange.clock=absp exchange.bound=8 batch=64 accumulate=4
 train ps 2 exchange.policy=ps exchange.clock=bsp exchange.server=sharded precision=fp64 optim.clip=0.1 ||
     die "fp64: $(cat "$folder/out")"
 train sum 2 precision=fp64 optim.clip=0.1 || die "fp64: $(cat "$folder/out")"
-for run in ps sum; do
-    sed -n 's/.*"val\/loss":\([^,}]*\).*/\1/p' "$folder/$run/metrics.jsonl"
-done | awk 'NR == 1 { a = $1 } NR == 2 { d = a - $1; exit !(d * d <= 1e-18 * a * a) } END { exit NR != 2 }' ||
-    die "bsp and allreduce differ in 64 bits"
+# close RUN RUN - the same losses in 64 bits.
+close() {
+    for run in "$@"; do
+        sed -n 's/.*"val\/loss":\([^,}]*\).*/\1/p' "$folder/$run/metrics.jsonl"
+    done | awk 'NR == 1 { a = $1 } NR == 2 { d = a - $1; exit !(d * d <= 1e-18 * a * a) } END { exit NR != 2 }'
+}
+close ps sum || die "bsp and allreduce differ in 64 bits"
+for optim in sgd momentum; do
+    rm -rf "$folder/server" "$folder/worker"
+    set -- exchange.policy=ps exchange.clock=bsp precision=fp64 optim=$optim
+    train server 1 "$@" || die "fp64: $(cat "$folder/out")"
+    train worker 2 "$@" exchange.optimiser=worker exchange.server=sharded || die "fp64: $(cat "$folder/out")"
+    close server worker || die "$optim at workers and at the server differ in 64 bits"
+done
 
 # What has no meaning is refused in a sentence.
 refused() {
@@ -107,6 +123,7 @@ refused 'exchange.codec=powersgd would do' exchange.codec=factors
 refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
 refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median
+refused 'changes are pushed' exchange.optimiser=worker exchange.staleness=compensate
 refused 'accumulate=4 would do' exchange.clock=absp
 refused 'exchange.schedule=seeded would do' exchange.clock=absp batch=64 accumulate=4 exchange.schedule=wall
 

@@ -1,0 +1,261 @@
+// dynamic_check - settings of workers and servers that have no meaning together, each refused in
+// a sentence.
+
+#include "job/dynamic/hog.h"
+#include "job/dynamic/stepper.h"
+#include "job/federated/federated.h"
+
+#include <string.h>
+
+int32_t tt__dynamic_servers(const tt_job *job)
+{
+    return tt__crowd_is(job) || tt_job_is_federated(job)
+               ? 0
+               : (int32_t)tt__server_params(job)->servers;
+}
+
+static tt_status check_codec(const tt_job *job, const char *name)
+{
+    const char *codec = tt_exchange_codec(&job->exchange)->name;
+    if (!tt_exchange_is_coded(&job->exchange))
+        return TT_OK;
+    if (tt__crowd_is(job) || tt_job_is_federated(job))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s sends weights as they are: "
+                       "exchange.codec=none, not %s",
+                       name, codec);
+    if (strcmp(codec, "factors") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: a worker's gradient is a sum over "
+                       "micro-batches, of which exchange.codec=factors has no "
+                       "two factors; exchange.codec=powersgd would do",
+                       name);
+    return TT_OK;
+}
+
+static tt_status check_places(const tt_job *job)
+{
+    const char *name = tt_exchange_policy(&job->exchange)->name;
+    if (job->grid.ranks != job->grid.size[TT_AXIS_DATA])
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s has a whole model at each worker: "
+                       "only mesh.data may be more than 1, not the mesh %s",
+                       name, job->grid.mesh);
+    if (job->distribution.zero > 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s keeps the optimiser at the server: "
+                       "exchange.server=sharded divides it, not zero=%lld",
+                       name, (long long)job->distribution.zero);
+    TT_TRY(check_codec(job, name));
+    if (job->options.precision == TT_PRECISION_FP16)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: workers of different versions have "
+                       "no common loss scale; precision=bf16 needs none",
+                       name);
+    if (job->train.nan == TT_NAN_ROLLBACK ||
+        job->train.spike == TT_SPIKE_ROLLBACK)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s: the server refuses bad gradients "
+                       "one by one, so there is nothing to roll back; "
+                       "train.nan=skip and train.spike=skip would do",
+                       name);
+    if (!job->optim_params.master)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s keeps weights in 32 bits at the "
+                       "server: leave optim.master out",
+                       name);
+    return TT_OK;
+}
+
+static tt_status check_servers(const tt_job *job)
+{
+    const tt_ps_params *p = tt__server_params(job);
+    if (tt__dynamic_servers(job) == 0)
+        return TT_OK;
+    const int64_t ranks = job->grid.size[TT_AXIS_DATA];
+    if (p->servers >= ranks)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.servers=%lld of %lld ranks leaves none for "
+                       "workers; -n %lld would do",
+                       (long long)p->servers, (long long)ranks,
+                       (long long)p->servers + 1);
+    if (p->servers > 1 && p->server != TT_SERVER_SHARDED)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.servers=%lld ranks keep weights in shards; "
+                       "exchange.server=sharded would do",
+                       (long long)p->servers);
+    return TT_OK;
+}
+
+static tt_status check_workers(const tt_job *job)
+{
+    const int64_t n = job->workers;
+    const int64_t ranks =
+        job->grid.size[TT_AXIS_DATA] - tt__dynamic_servers(job);
+    const int64_t samples = n * job->local_steps * job->options.accumulate;
+    if (n % ranks != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.replicas=%lld workers cannot be shared by "
+                       "%lld ranks evenly; exchange.replicas=%lld would do",
+                       (long long)n, (long long)ranks,
+                       (long long)((n / ranks + 1) * ranks));
+    if (job->options.batch % samples != 0)
+        return tt_fail(
+            TT_ERR_ARG,
+            "batch=%lld cannot be divided between %lld workers with "
+            "%lld local steps of %lld micro-batches; batch=%lld "
+            "would do",
+            (long long)job->options.batch, (long long)n,
+            (long long)job->local_steps, (long long)job->options.accumulate,
+            (long long)((job->options.batch / samples + 1) * samples));
+    return TT_OK;
+}
+
+static tt_status check_parts(const tt_job *job, const tt_clock_def *clock)
+{
+    const tt_ps_params *p = tt__server_params(job);
+    if (!clock->takes_parts)
+        return TT_OK;
+    if (job->options.accumulate == 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s takes the micro-batches that slow "
+                       "workers have finished, and there is one in a gradient; "
+                       "accumulate=4 would do",
+                       clock->name);
+    if (job->local_steps > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s takes parts of gradients, and local "
+                       "steps are not parts of one; exchange.local_steps=1 "
+                       "would do",
+                       clock->name);
+    if (p->gather != TT_GATHER_MEAN)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s weighs gradients by samples, which "
+                       "only exchange.gather=mean does",
+                       clock->name);
+    if (strcmp(p->pace.schedule, "seeded") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s asks how far workers have come, "
+                       "which only drawn times say; exchange.schedule=seeded "
+                       "would do",
+                       clock->name);
+    return TT_OK;
+}
+
+static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
+                              double bound)
+{
+    const tt_ps_params *p = tt__server_params(job);
+    const bool is_single = strcmp(clock->name, "async") == 0 ||
+                           strcmp(clock->name, "essp") == 0 ||
+                           (strcmp(clock->name, "softsync") == 0 && bound == 1);
+    if (p->gather != TT_GATHER_MEAN && is_single)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather compares the gradients of an update, "
+                       "and with exchange.clock=%s each is an update of its "
+                       "own; exchange.clock=bsp would do",
+                       clock->name);
+    if (p->gather == TT_GATHER_KRUM && p->server == TT_SERVER_SHARDED)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather=krum compares whole gradients, and a "
+                       "shard has parts; exchange.server=single would do");
+    if (p->gather != TT_GATHER_MEAN && 2 * p->bad >= job->workers)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.bad=%lld of %d workers leaves no majority; "
+                       "exchange.bad=%d would do",
+                       (long long)p->bad, job->workers, (job->workers - 1) / 2);
+    if (p->gather != TT_GATHER_MEAN && job->workers > TT_GATHER_MOST / 2)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.gather compares at most %d workers",
+                       TT_GATHER_MOST / 2);
+    return TT_OK;
+}
+
+double tt__dynamic_momentum(const tt_job *job)
+{
+    const double own = job->optim_params.params.momentum;
+    return job->workers > 0 && !tt__crowd_is(job) &&
+                   tt__server_params(job)->staleness == TT_STALE_MOMENTUM
+               ? own - (1 - 1.0 / job->workers)
+               : own;
+}
+
+static tt_status check_stale(const tt_job *job, const tt_clock_def *clock)
+{
+    const tt_ps_params *p = tt__server_params(job);
+    const bool is_bsp = strcmp(clock->name, "bsp") == 0 || clock->takes_parts;
+    if (p->staleness != TT_STALE_NONE && is_bsp)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness: with exchange.clock=%s no "
+                       "gradient is old; leave it out",
+                       clock->name);
+    if (p->staleness == TT_STALE_COMPENSATE &&
+        strcmp(clock->name, "quorum") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness=compensate: with exchange.clock="
+                       "quorum a worker goes on before its gradient is used, "
+                       "and what it had is gone; exchange.clock=softsync would "
+                       "do");
+    if (p->staleness == TT_STALE_REJECT && strcmp(clock->name, "backup") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=backup drops every old gradient: leave "
+                       "exchange.staleness=reject out");
+    if (p->staleness == TT_STALE_MOMENTUM &&
+        strcmp(job->optim->name, "momentum") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.staleness=momentum lowers the momentum of the "
+                       "optimiser, so it is for optim=momentum, not %s",
+                       job->optim->name);
+    return TT_OK;
+}
+
+// The graph is one worker's, on one rank.
+static tt_status set_grid(tt_job *job)
+{
+    for (int a = 0; a < TT_N_AXES; a++)
+        job->grid.size[a] = 1;
+    job->grid.ranks = job->grid.data = 1;
+    return tt_grid_mesh(&job->distribution, &job->grid, 1, job->arena,
+                        &job->grid.mesh);
+}
+
+tt_status tt__dynamic_count(tt_job *job)
+{
+    if (tt_exchange_policy(&job->exchange)->kind != TT_POLICY_DYNAMIC)
+        return TT_OK;
+    const int64_t ranks =
+        job->grid.size[TT_AXIS_DATA] - tt__dynamic_servers(job);
+    if (job->exchange.replicas == 0) // of no ranks: check_servers says it
+        job->exchange.replicas = ranks > 0 ? ranks : 1;
+    job->workers = (int32_t)job->exchange.replicas;
+    job->local_steps =
+        tt__crowd_is(job) ? 1 : tt__server_params(job)->local_steps;
+    return TT_OK;
+}
+
+tt_status tt__dynamic_check(tt_job *job)
+{
+    const tt_ps_params *p = tt__server_params(job);
+    int n = 0;
+    double bound = 0;
+    if (job->workers == 0)
+        return TT_OK;
+    const tt_clock_def *clock = tt_clock_all(&n)[p->clock];
+    TT_TRY(check_places(job));
+    if (tt_job_is_federated(job)) {
+        TT_TRY(tt__federated_check(job));
+        return set_grid(job);
+    }
+    TT_TRY(check_servers(job));
+    TT_TRY(check_workers(job));
+    if (tt__crowd_is(job)) {
+        TT_TRY(tt__crowd_check(job));
+        return set_grid(job);
+    }
+    TT_TRY(tt_clock_bound(clock, job->workers, p->bound, &bound));
+    TT_TRY(check_parts(job, clock));
+    TT_TRY(check_gather(job, clock, bound));
+    TT_TRY(check_stale(job, clock));
+    TT_TRY(tt__stepper_check(job, clock));
+    return set_grid(job);
+}
