@@ -167,6 +167,15 @@ static void last_line(FILE *f, char *buf, int bytes)
     }
 }
 
+// What a test that passed has counted: its last line, if it begins so.
+static void show_note(FILE *f)
+{
+    char line[MAX_REASON];
+    last_line(f, line, sizeof line);
+    if (strncmp(line, "note: ", 6) == 0)
+        printf("%s\n", line);
+}
+
 static void describe(const job *j, int status, char *buf, size_t bytes)
 {
     if (j->timed_out)
@@ -185,6 +194,7 @@ static void finish(job *j, int status, const options *opt)
     const bool exited = WIFEXITED(status) && !j->timed_out;
     if (exited && WEXITSTATUS(status) == 0) {
         n_passed++;
+        show_note(j->output);
     } else if (exited && WEXITSTATUS(status) == TT_TEST_SKIPPED) {
         char reason[MAX_REASON];
         last_line(j->output, reason, sizeof(reason));

@@ -8,6 +8,7 @@
 #include "ops/comm/replicas.h"
 #include "ops/infer_common.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -144,7 +145,7 @@ static tt_status add_states(const tt__coded_by *by, tt__coded *p)
         .init = {.kind = TT_INIT_CONST, .of = TT_NONE}};
     tt_codec_state state[TT_CODEC_STATES];
     int64_t drop = 0;
-    const bool wants = by->feedback && !by->codec->is_lossless;
+    const bool wants = by->feedback && !by->is_kept && !by->codec->is_lossless;
     p->residual = p->c.residual = TT_NONE;
     if (wants) {
         p->residual = add_state(by, &type, &residual, &drop);
@@ -256,6 +257,15 @@ static tt_val give_back(const tt__coded_by *by, const tt__coded *p, tt_val sum)
 
 // ---- a value  ------------------------------------------------------------
 
+// Placed as x is, of which it has the shape.
+static tt_val zeros(const tt__coded_by *by, tt_val x)
+{
+    const tt_val zero = tt_fill(by->b, x, 0);
+    for (int a = 0; a < by->b->graph->mesh.n_axes && tt_is(zero); a++)
+        tt_place_set(by->b, zero, a, tt_type_of(by->b, x)->place[a]);
+    return zero;
+}
+
 tt_status tt__coded_prepare(const tt__coded_by *by, tt__coded *p, tt_val x,
                             const tt_type *like, const char *name)
 {
@@ -271,6 +281,8 @@ tt_status tt__coded_prepare(const tt__coded_by *by, tt__coded *p, tt_val x,
     add_seeds(by, p, name);
     p->c.x = take_own(by, p->x, 0);
     TT_TRY(by->b->status);
+    if (by->is_kept && !by->codec->is_lossless)
+        p->c.residual = zeros(by, p->c.x);
     p->c.is_merged = is_merged(by, tt_type_of(by->b, p->c.x));
     return TT_OK;
 }

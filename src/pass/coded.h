@@ -33,11 +33,14 @@ typedef struct tt__coded_by {
     const tt_codec_def *codec;
     const void *params; // of the codec
     bool feedback;      // keep residuals
-    int axis;           // of the replicas
-    int64_t replicas;   // along it
-    bool is_alone;      // codes are decoded one by one, never added up
-    int sparse;         // tt_sparse_way
-    int64_t ranks;      // that carry the replicas
+    // What a code does not say is in x the next time: without residuals, but codecs that are
+    // right on average send numbers as small as with them.
+    bool is_kept;
+    int axis;         // of the replicas
+    int64_t replicas; // along it
+    bool is_alone;    // codes are decoded one by one, never added up
+    int sparse;       // tt_sparse_way
+    int64_t ranks;    // that carry the replicas
 } tt__coded_by;
 
 typedef struct tt__coded {

@@ -11,8 +11,7 @@
 //   neighbour                  p -> encode -> .    q -> decode -> the same
 //
 // What a code did not say is no residual: it is in the difference from the public copy, the
-// next time. But without a residual codecs that are right on average would send numbers that
-// are too large for that, so they get one of zeros.
+// next time (is_kept).
 
 #include "ops/comm/replicas.h"
 #include "ops/infer_common.h"
@@ -33,15 +32,6 @@ static void join(const tt__coded_by *by, const tt_coding *c, const tt_val *code,
         joined_out[i] = joined_of(by, c, code[i]);
 }
 
-// Placed as x is, of which it has the shape.
-static tt_val zeros(const tt__coded_by *by, tt_val x)
-{
-    const tt_val zero = tt_fill(by->b, x, 0);
-    for (int a = 0; a < by->b->graph->mesh.n_axes && tt_is(zero); a++)
-        tt_place_set(by->b, zero, a, tt_type_of(by->b, x)->place[a]);
-    return zero;
-}
-
 tt_status tt__coded_near_begin(const tt__coded_by *by, tt__coded_near *near,
                                tt_val x, const tt_type *like, const char *name)
 {
@@ -49,8 +39,6 @@ tt_status tt__coded_near_begin(const tt__coded_by *by, tt__coded_near *near,
     tt_val joined[TT_CODEC_CODES];
     *near = (tt__coded_near){0};
     TT_TRY(tt__coded_prepare(by, &near->p, x, like, name));
-    if (!by->codec->is_lossless)
-        c->residual = zeros(by, c->x);
     const int32_t first = by->b->graph->n_nodes;
     for (int r = 0; r < TT_CODEC_ROUNDS && !c->is_last; r++) {
         TT_TRY(tt_codec_encode(by->b, c, r == 0 ? NULL : joined));

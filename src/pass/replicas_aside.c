@@ -55,6 +55,7 @@ static tt__coded_by coded_by(tt__replicas *w)
                           .codec = w->params->codec,
                           .params = w->params->codec_params,
                           .feedback = w->params->feedback,
+                          .is_kept = w->level[0].policy->keeps_rest,
                           .axis = w->level[0].axis,
                           .replicas = w->level[0].n};
 }

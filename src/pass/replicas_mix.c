@@ -198,6 +198,7 @@ static tt__coded_by coded_by(tt__replicas *w, const tt__mix *mix)
                           .params = w->params->codec_params,
                           .axis = mix->level->axis,
                           .replicas = mix->level->n,
+                          .is_kept = true,
                           .is_alone = true};
 }
 

@@ -9,6 +9,9 @@
 // With momentum the centre goes on in the direction in which it went (SMA, CROSSBOW):
 //
 //   centre = centre + beta (mean of x_i - centre) + mu (centre - centre before)
+//
+// With a codec the centre hears codes of x_i - centre. What they do not say is no residual: x_i
+// stays where it is, so the difference is there the next time.
 
 #include "ops/arith.h"
 #include "policy/policy.h"
@@ -104,6 +107,7 @@ const tt_policy_def tt_policy_elastic = {
     .states = states,
     .keeps_model = keeps_model,
     .model_leads = true,
+    .keeps_rest = true,
     .send = send,
     .take = take,
     .rate = rate,

@@ -129,6 +129,9 @@ typedef struct tt_policy_def {
     // What happens to weights of other parts than the variant's, of which nothing is sent;
     // NULL: they stay as they are.
     tt_status (*rest)(tt_builder *b, tt_agreement *a);
+    // What a code does not say is still in what is sent the next time, so that there are no
+    // residuals.
+    bool keeps_rest;
     // What it sends is of a kind that this codec makes shorter without loss; NULL: it is
     // sent as it is, or by the codec that was asked for.
     const char *codec;

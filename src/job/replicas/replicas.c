@@ -149,6 +149,14 @@ static tt_status refuse_codec(const tt_job *job, const char *why)
                    why);
 }
 
+static tt_status refuse_feedback(const tt_job *job, const char *why)
+{
+    return tt_fail(TT_ERR_ARG,
+                   "exchange.policy=%s with exchange.feedback=true: %s; "
+                   "exchange.feedback=auto would do",
+                   policy_name(job), why);
+}
+
 // Neighbours know public copies of each other's weights.
 static tt_status check_public(const tt_job *job)
 {
@@ -185,6 +193,9 @@ static tt_status check_codec(const tt_job *job)
         return refuse_codec(job, "it has a code of its own");
     if (policy->mix != NULL)
         TT_TRY(check_public(job));
+    if (policy->keeps_rest && job->exchange.feedback == TT_FEEDBACK_ON)
+        return refuse_feedback(job, "what a code does not say is in the "
+                                    "difference from the centre the next time");
     if (strcmp(policy->name, "average") == 0 &&
         ((const tt_average_params *)policy_params(job))->every == 0)
         return refuse_codec(job, "with exchange.every=0 nothing is sent");
@@ -240,6 +251,15 @@ static tt_status own_rules(const tt_job *job, bool is_shared,
     return TT_OK;
 }
 
+// A change of weights is told once: entries that a code leaves out must not be forgotten, even
+// if it would be right on average over many.
+static bool has_feedback(const tt_job *job)
+{
+    const tt_exchange *e = &job->exchange;
+    return tt_exchange_has_feedback(e) ||
+           (e->feedback == TT_FEEDBACK_AUTO && tt_exchange_codec(e)->is_sparse);
+}
+
 tt_status tt__job_replicas_partition(const tt_job *job,
                                      tt_partition_params *params,
                                      tt_chain *chain)
@@ -250,8 +270,7 @@ tt_status tt__job_replicas_partition(const tt_job *job,
                                            ? tt_exchange_codec(&job->exchange)
                                            : NULL,
                               .codec_params = job->exchange.codec_params,
-                              .feedback =
-                                  tt_exchange_has_feedback(&job->exchange)};
+                              .feedback = has_feedback(job)};
     tt__job_groups_of(job, &groups);
     const bool is_shared =
         groups.share > 1 && tt__job_groups_size(job, &groups) > 1;
