@@ -10,13 +10,20 @@
 #include "job/exact.h"
 #include "pass/codes.h"
 #include "pass/exchange.h"
+#include "pass/factors.h"
 
 #include <string.h>
+
+// Factors say all that gradients do, so it does not matter how many replicas there are.
+static bool has_factors(const tt_job *job)
+{
+    return strcmp(tt_exchange_codec(&job->exchange)->name, "factors") == 0;
+}
 
 int64_t tt__job_codes_replicas(const tt_job *job)
 {
     return tt_exchange_is_coded(&job->exchange) &&
-                   !tt_exchange_differs(&job->exchange)
+                   !tt_exchange_differs(&job->exchange) && !has_factors(job)
                ? job->exchange.replicas
                : 1;
 }
@@ -30,6 +37,14 @@ void tt__job_codes_add(const tt_job *job, tt_chain *chain)
                                        .sparse = e->sparse,
                                        .ranks = job->grid.size[TT_AXIS_DATA]};
     tt_chain_add(chain, &tt_pass_exchange, &params);
+}
+
+void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
+                         tt_chain *chain)
+{
+    const tt_factors_params params = {micro_batches};
+    if (has_factors(job) && !tt_exchange_differs(&job->exchange))
+        tt_chain_add(chain, &tt_pass_factors, &params);
 }
 
 // ---- what does not go together -------------------------------------------
@@ -78,16 +93,35 @@ static tt_status check_dgc(const tt_job *job)
                          job->optim->name);
 }
 
+static tt_status check_factors(const tt_job *job)
+{
+    const int64_t zero = job->distribution.zero;
+    const tt_exchange *e = &job->exchange;
+    if (job->options.exact)
+        return tt_fail(
+            TT_ERR_ARG,
+            "exchange.codec=factors with exact=true: blocks of "
+            "samples have gradients of their own there, which are "
+            "added in a fixed order; exchange.codec=none sends them");
+    if (zero > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors with zero=%lld: no rank has a "
+                       "whole gradient there, and factors make whole ones; "
+                       "zero=1 would do",
+                       (long long)zero);
+    if (e->replicas > 0 && e->replicas != job->grid.size[TT_AXIS_DATA])
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors: replicas are the ranks along "
+                       "data, which is %lld; leave exchange.replicas out",
+                       (long long)job->grid.size[TT_AXIS_DATA]);
+    return TT_OK;
+}
+
 static tt_status check_codec(const tt_job *job)
 {
     const tt_exchange *e = &job->exchange;
     const tt_codec_def *codec = tt_exchange_codec(e);
     const bool is_dgc = strcmp(codec->name, "dgc") == 0;
-    if (strcmp(codec->name, "factors") == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=factors: gradients are summed over "
-                       "micro-batches before they are sent, and a sum has no "
-                       "factors; exchange.codec=none sends the same numbers");
     if (is_dgc && e->feedback == TT_FEEDBACK_OFF)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=dgc keeps what it does not send: leave "
@@ -124,6 +158,8 @@ tt_status tt__job_codes_check(tt_job *job)
     if (job->workers > 0 || tt_exchange_differs(&job->exchange) ||
         !tt_exchange_is_coded(&job->exchange))
         return TT_OK;
+    if (has_factors(job))
+        return check_factors(job);
     if (job->exchange.replicas == 0)
         job->exchange.replicas = job->grid.size[TT_AXIS_DATA];
     TT_TRY(check_codec(job));

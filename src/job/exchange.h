@@ -15,7 +15,11 @@ int64_t tt__job_codes_replicas(const tt_job *job);
 // Adds the pass that does it.
 void tt__job_codes_add(const tt_job *job, tt_chain *chain);
 
-// The same for layout.codec: codes of what ranks that share layers send.
+// Adds the pass that sends factors of gradients (exchange.codec=factors).
+void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
+                         tt_chain *chain);
+
+// For layout.codec: codes of what ranks that share layers send.
 tt_status tt__job_layer_codes_check(const tt_job *job);
 void tt__job_layer_codes_add(const tt_job *job, tt_chain *chain);
 

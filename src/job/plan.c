@@ -127,8 +127,10 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     }
     tt_chain_add(chain, &tt_pass_partition, &params);
     // An evaluation is about the weights: it sends numbers as they are.
-    if (is_trained(graph))
+    if (is_trained(graph)) {
         tt__job_layer_codes_add(job, chain);
+        tt__job_factors_add(job, job->options.batch / micro, chain);
+    }
     return TT_OK;
 }
 

@@ -5,6 +5,7 @@ TT_PASS(predict)   // before partition, for the same reason
 TT_PASS(copies)    // before partition, which places both copies
 TT_PASS(partition) // the graph of all ranks
 TT_PASS(codes)     // after partition, which makes what is sent; before blocks
+TT_PASS(factors)   // the same
 TT_PASS(exchange)  // before blocks: replicas are ranks of the mesh here
 TT_PASS(replicas)  // likewise: each replica has weights of its own
 TT_PASS(blocks)    // exact mode: each rank does the work of several

@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // A job, and the session that owns it where data were opened; else NULL.
 typedef struct opened {
@@ -64,12 +65,14 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
 // One rank carries as many replicas as all ranks together do. It holds tensors whole, so
 // it cannot make the codes of ranks that hold parts of them; stages hold tensors whole, too.
 // An agreement about weights
-// does not depend on parts.
+// does not depend on parts, and neither do factors of gradients.
 static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                                 tt_settings *out)
 {
     char text[32];
-    const bool is_coded = tt_exchange_is_coded(&many->exchange);
+    const bool is_coded =
+        tt_exchange_is_coded(&many->exchange) &&
+        strcmp(tt_exchange_codec(&many->exchange)->name, "factors") != 0;
     const char *caveat = tt_job_workers_caveat(many);
     if (caveat != NULL)
         return tt_fail(TT_ERR_ARG, "%s, so there is nothing to verify", caveat);

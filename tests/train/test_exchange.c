@@ -23,7 +23,7 @@ static void with_codec(const tt_codec_def *codec, const char *const *more,
     all[n] = NULL;
 }
 
-// Lossless codecs have nothing that replicas keep; factors is refused.
+// Lossless codecs have nothing that replicas keep.
 static bool is_used(const tt_codec_def *codec)
 {
     return !codec->is_lossless;
@@ -335,7 +335,12 @@ TEST(what_codes_cannot_do_is_said)
     static const struct {
         const char *setting[SETTINGS], *message;
     } table[] = {
-        {{GPT, "exchange.codec=factors"}, "a sum has no factors"},
+        {{GPT, "exchange.codec=factors", "mesh.data=2", "zero=2"},
+         "zero=1 would do"},
+        {{GPT, "exchange.codec=factors", "batch=8", "exact=true"},
+         "exchange.codec=none sends them"},
+        {{GPT, "exchange.codec=factors", "exchange.replicas=4", "batch=8"},
+         "leave exchange.replicas out"},
         {{GPT, "exchange.codec=dgc"}, "optim=sgd, not adamw"},
         {{GPT, "exchange.codec=dgc", "optim=sgd", "exchange.feedback=false"},
          "leave exchange.feedback out"},

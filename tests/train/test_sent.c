@@ -166,6 +166,7 @@ TEST_SLOW(ranks_send_and_use_what_was_planned, 120)
          "ring",
          2,
          {"exchange.codec=bf16", "exchange.replicas=4", "batch=4"}},
+        {"mlp", "ring", 3, {"exchange.codec=factors", "model.width=64"}},
         // Codes of activations: sums, gathers, rings, exchanges.
         {"gpt", "ring", 3, {"mesh.tensor=3", "layout.codec=int8"}},
         {"gpt",
