@@ -1,5 +1,4 @@
-// list - every operator, by family, for ops.h (declarations) and registry.c (the table). A
-// line here and a definition are all that an operator needs.
+// list - every operator, by family. A line here and a definition are all that one needs.
 
 // Structure.
 TT_OP(fetch)
