@@ -17,6 +17,36 @@ sums() {
     (cd "$folder/$1/checkpoints/step-00000008" && cksum model.safetensors optim.safetensors)
 }
 
+cat >"$folder/table" <<END
+average exchange.policy=average exchange.every=2
+outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
+parts exchange.policy=average exchange.every=4 exchange.parts=2
+late exchange.policy=average exchange.every=4 exchange.parts=2 exchange.delay=2 exchange.alpha=0.5 exchange.optim=nesterov
+residual exchange.policy=average exchange.every=2 exchange.codec=onebit
+random exchange.policy=average exchange.every=3 exchange.delay=1 exchange.codec=randomk
+adaptive exchange.policy=average exchange.every=3 exchange.adaptive=true optim.lr=0.01
+partial exchange.policy=partial exchange.parts=3
+told exchange.policy=partial exchange.parts=2 exchange.codec=topk
+gaia exchange.policy=allreduce exchange.group=2 exchange.outer.policy=gaia exchange.outer.threshold=0.05
+elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
+centre exchange.policy=elastic exchange.every=1 exchange.codec=powersgd
+gossip exchange.policy=gossip
+turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true
+tracking exchange.policy=gossip exchange.tracking=true
+push exchange.policy=gossip exchange.graph=arrows exchange.edges=0-1,1-2,2-3,3-0,0-2 exchange.push=true
+factors exchange.policy=gossip exchange.codec=powersgd
+copies exchange.policy=gossip exchange.graph=exponential exchange.turns=true exchange.codec=qsgd
+pushed exchange.policy=gossip exchange.graph=arrows exchange.edges=0-1,1-2,2-3,3-0,0-2 exchange.push=true exchange.codec=3lc
+hosts exchange.policy=allreduce exchange.group=2 exchange.outer.policy=average exchange.outer.every=3
+tree exchange.policy=elastic exchange.every=1 exchange.group=2 exchange.outer.policy=elastic exchange.outer.every=2
+END
+
+# Every policy that there is has a line here, or is for workers at their own pace.
+for name in $("$TUTTI" list policies | grep -o '^[a-z0-9]*'); do
+    grep -q "policy=$name\b" "$folder/table" || grep -rq "\b$name\b" tests/e2e/async ||
+        die "nobody stops a run under $name"
+done
+
 while read -r name settings; do
     # shellcheck disable=SC2086 # several settings
     set -- exact=true exchange.replicas=4 $settings
@@ -25,21 +55,7 @@ while read -r name settings; do
     train "$name-42" 2 "$@" || die "$name: $(cat "$folder/out")"
     [ "$(sums "$name-4")" = "$(sums "$name-42")" ] ||
         die "$name: 4 ranks, then 2, end in other bits"
-done <<END
-average exchange.policy=average exchange.every=2
-outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
-parts exchange.policy=average exchange.every=4 exchange.parts=2
-late exchange.policy=average exchange.every=4 exchange.parts=2 exchange.delay=2 exchange.alpha=0.5 exchange.optim=nesterov
-adaptive exchange.policy=average exchange.every=3 exchange.adaptive=true optim.lr=0.01
-partial exchange.policy=partial exchange.parts=3
-gaia exchange.policy=allreduce exchange.group=2 exchange.outer.policy=gaia exchange.outer.threshold=0.05
-elastic exchange.policy=elastic exchange.every=2 exchange.momentum=0.5
-gossip exchange.policy=gossip
-turns exchange.policy=gossip exchange.graph=exponential exchange.turns=true
-push exchange.policy=gossip exchange.graph=arrows exchange.edges=0-1,1-2,2-3,3-0,0-2 exchange.push=true
-hosts exchange.policy=allreduce exchange.group=2 exchange.outer.policy=average exchange.outer.every=3
-tree exchange.policy=elastic exchange.every=1 exchange.group=2 exchange.outer.policy=elastic exchange.outer.every=2
-END
+done <"$folder/table"
 
 # What replicas have is kept by replica, beside the model.
 "$TUTTI" inspect "$folder/average-4/checkpoints/step-00000008/optim.safetensors" >"$folder/out"
