@@ -284,7 +284,7 @@ static tt_peers peers_of(const tt__starting *s, const tt_world *world,
 static void speak(const tt__starting *s, const tt_world *world,
                   const tt_team *team, tt_status status)
 {
-    const struct timespec pause = {.tv_nsec = 300000000};
+    const struct timespec pause = {.tv_sec = 1};
     if (status == TT_OK || world->rank == 0)
         return;
     const bool is_next =

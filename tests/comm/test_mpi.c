@@ -285,6 +285,20 @@ TEST(mpi_names_a_silent_peer)
     CHECK(!fake.is_final);
 }
 
+// Rank 1, for which this one waits, has given up rank 5: that one is named, not rank 1.
+TEST(mpi_names_whom_another_rank_has_given_up)
+{
+    char byte = 0;
+    tt_comm *comm = open_fake(0.6);
+    fake.answer = 3 + 2000 + 1 + 5;
+    tt_msg in = {.peer = 1, .data = &byte, .bytes = 1};
+    CHECK(tt_comm_swap(comm, NULL, &in) == TT_ERR_TIMEOUT);
+    CHECK_MSG(strstr(tt_error_message(), "rank 5 gave no sign of life while "
+                                         "rank 1 waited") != NULL,
+              "%s", tt_error_message());
+    tt_comm_close(comm);
+}
+
 // Rank 1 says again and again that it works: the wait lasts longer than the deadline.
 TEST(mpi_waits_for_a_peer_that_works)
 {

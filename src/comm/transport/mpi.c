@@ -309,6 +309,7 @@ tt_status tt__mpi_open_api(const tt_mpi_api *api, double deadline,
         return tt_fail(TT_ERR_NOMEM, "mpi: no memory");
     m->api = api;
     m->silence = deadline;
+    m->lost_by = -1;
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->wake, NULL);
     const int code = api->init(tt_fold_into);

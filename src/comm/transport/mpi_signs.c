@@ -8,6 +8,10 @@
 // The answer also says whether that rank works, or for how long it has waited itself. A
 // rank that has waited long asks everybody: as long as one works, the wait goes on.
 // Clocks of hosts differ, so times are sent as durations, in parts of the deadline.
+//
+// A rank that gives another one up says so to all before it fails (LOST). Else those who
+// wait for the rank that failed, not for the one that is silent, would name the wrong one; or
+// rank 0, whose words the user reads, would be ended by the launcher before it knows.
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -15,7 +19,14 @@
 
 #include <time.h>
 
-enum { ASK = 1, WORKS = 2, WAITS = 3, PARTS = 1000, MOST_PARTS = 2 * PARTS };
+enum {
+    ASK = 1,
+    WORKS = 2,
+    WAITS = 3,
+    PARTS = 1000,
+    MOST_PARTS = 2 * PARTS,
+    LOST = WAITS + MOST_PARTS + 1, // and the rank that is
+};
 static const double look_every = 0.05; // seconds, of a rank that waits
 static const double answer_every =
     0.2; // of one that does not, if silence is long
@@ -43,7 +54,11 @@ static tt_status take_signs(tt__mpi *m, double now)
         tt__mpi_pulse *p = &m->pulse[from];
         p->heard_at = now;
         p->asked_at = 0;
-        if (tag == ASK)
+        if (tag >= LOST && m->lost_by < 0) {
+            m->lost = tag - LOST;
+            m->lost_by = from;
+        }
+        if (tag == ASK || tag >= LOST)
             continue;
         p->told_at = now;
         p->waits =
@@ -77,6 +92,24 @@ static bool is_awaited(const tt__mpi *m, int32_t r)
             tt__mpi_is_busy(&m->out[r]));
 }
 
+// Whoever cannot be told will find out.
+static void tell_lost(const tt__mpi *m, int32_t lost)
+{
+    for (int32_t r = 0; r < m->base.size; r++)
+        if (r != m->base.rank && r != lost)
+            (void)m->api->sign(r, LOST + lost);
+}
+
+static tt_status hear_lost(tt__mpi *m)
+{
+    if (m->lost_by < 0 || m->lost == m->base.rank)
+        return TT_OK;
+    m->has_lost_first = m->has_lost_first || m->lost == 0;
+    return tt_fail(TT_ERR_TIMEOUT,
+                   "rank %d gave no sign of life while rank %d waited for it",
+                   m->lost, m->lost_by);
+}
+
 // Asks after a quarter of the allowed silence and gives up when no answer has come for
 // seven tenths of it. Together that stays below the limit that the user set.
 static tt_status ask(tt__mpi *m, int32_t r, double now)
@@ -88,6 +121,8 @@ static tt_status ask(tt__mpi *m, int32_t r, double now)
     const bool is_lost = p->asked_at > 0 && is_awaited(m, r) &&
                          now - p->asked_at > 0.7 * m->silence;
     m->has_lost_first = m->has_lost_first || (is_lost && r == 0);
+    if (is_lost)
+        tell_lost(m, r);
     if (is_lost)
         return tt_fail(TT_ERR_TIMEOUT,
                        "rank %d gave no sign of life for %.1f s while rank %d "
@@ -113,6 +148,7 @@ tt_status tt__mpi_listen(tt__mpi *m)
         return TT_OK;
     m->listened_at = now;
     TT_TRY(take_signs(m, now));
+    TT_TRY(hear_lost(m));
     const bool asks_all = now - m->idle_since > m->silence;
     for (int32_t r = 0; r < m->base.size; r++)
         if (is_awaited(m, r) || (asks_all && r != m->base.rank))

@@ -49,6 +49,7 @@ typedef struct tt__mpi {
     tt__mpi_lane *out, *in; // per rank
     tt__mpi_pulse *pulse;   // per rank
     bool has_lost_first;    // rank 0 gave no sign of life
+    int32_t lost, lost_by;  // who was given up, by whom; below 0: nobody
     double silence;         // seconds that a peer may be silent
     double idle_since;      // 0: something moved
     double waits_since;     // what the others are told; 0: this rank works

@@ -134,13 +134,13 @@ for kind in $kinds; do
         fail "$kind: installed: $(cat out)"
 done
 
-# after KIND SIGNAL SECONDS DEADLINE - what is said when rank 1 of 3 gets it.
+# after KIND SIGNAL SECONDS DEADLINE [COLLECTIVE] - what is said when rank 1 of 3 gets it.
 after() {
     rm -f pid out
     $1 3 sh -c '
         [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || echo $$ >pid
         exec "$0" train gpt.yaml run=long train.steps=1000000 checkpoint.every=20 \
-            comm.deadline=$1 --fresh' "$tutti" "$4" >out 2>&1 &
+            comm.deadline=$1 collective=$2 --fresh' "$tutti" "$4" "${5:-auto}" >out 2>&1 &
     job=$!
     for _ in $(seq 200); do
         grep -q '^step 2' out 2>/dev/null && [ -e long/checkpoints/latest ] && break
@@ -186,7 +186,11 @@ done
 case $kinds in
 *open_mpi*)
     after open_mpi STOP 20 3
-    grep -q 'rank 1 gave no sign of life for .* while rank 0 waited' out ||
+    grep -q 'rank 1 gave no sign of life.* while rank [02] waited' out ||
         fail "STOP: $(cat out)"
+    # In a ring rank 0 waits for rank 2, which waits for the one that is stopped.
+    after open_mpi STOP 20 3 ring
+    grep -q 'rank 1 gave no sign of life.* while rank [02] waited' out ||
+        fail "STOP in a ring: $(cat out)"
     ;;
 esac
