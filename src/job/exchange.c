@@ -96,7 +96,6 @@ static tt_status check_dgc(const tt_job *job)
 static tt_status check_factors(const tt_job *job)
 {
     const int64_t zero = job->distribution.zero;
-    const tt_exchange *e = &job->exchange;
     if (job->options.exact)
         return tt_fail(
             TT_ERR_ARG,
@@ -109,11 +108,6 @@ static tt_status check_factors(const tt_job *job)
                        "whole gradient there, and factors make whole ones; "
                        "zero=1 would do",
                        (long long)zero);
-    if (e->replicas > 0 && e->replicas != job->grid.size[TT_AXIS_DATA])
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=factors: replicas are the ranks along "
-                       "data, which is %lld; leave exchange.replicas out",
-                       (long long)job->grid.size[TT_AXIS_DATA]);
     return TT_OK;
 }
 

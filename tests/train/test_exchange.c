@@ -339,8 +339,6 @@ TEST(what_codes_cannot_do_is_said)
          "zero=1 would do"},
         {{GPT, "exchange.codec=factors", "batch=8", "exact=true"},
          "exchange.codec=none sends them"},
-        {{GPT, "exchange.codec=factors", "exchange.replicas=4", "batch=8"},
-         "leave exchange.replicas out"},
         {{GPT, "exchange.codec=dgc"}, "optim=sgd, not adamw"},
         {{GPT, "exchange.codec=dgc", "optim=sgd", "exchange.feedback=false"},
          "leave exchange.feedback out"},
