@@ -1,6 +1,6 @@
 // codes - the codecs that replicas send, on the device: in blocks, in 16 bits, at random
-// places; those that pick entries are in codes_picked.c. Tensors are f32; others are the
-// reference's. Codes have the CPU's bits.
+// places. Those that pick entries are in codes_picked.c, those of unknown length in
+// codes_entropy.c. Tensors are f32; others are the reference's. Codes have the CPU's bits.
 
 #include "ops/codec/codes.h"
 

@@ -15,6 +15,14 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t which)
         out |= (uint32_t)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
     return out;
 }
+// The bits in the opposite order.
+inline uint32_t __brev(uint32_t x)
+{
+    uint32_t out = 0;
+    for (int i = 0; i < 32; i++)
+        out |= (x >> i & 1) << (31 - i);
+    return out;
+}
 inline unsigned __float_as_uint(float x)
 {
     unsigned bits;

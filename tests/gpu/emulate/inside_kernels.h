@@ -116,6 +116,10 @@ inline int __ffs(int x)
 {
     return __builtin_ffs(x);
 }
+inline int __ffsll(long long x)
+{
+    return __builtin_ffsll(x);
+}
 inline int __clz(int x)
 {
     return x == 0 ? 32 : __builtin_clz((unsigned)x);

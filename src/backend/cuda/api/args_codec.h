@@ -149,6 +149,39 @@ typedef struct tt_cuda_list_sum_args {
     void *scratch; // 4 bytes for each peer
 } tt_cuda_list_sum_args;
 
+// Of the encoders whose codes have a length that depends on the numbers
+// (ops/codec/entropy.h).
+typedef struct tt_cuda_entropy_args {
+    tt_cuda_packet packet;
+    int64_t block;
+    int levels, bits;           // qsgd: of a level, when all are written
+    float shrink, sparsity;     // of qsgd with a residual; of 3lc
+    const int64_t *seed, *step; // NULL: no random numbers
+    uint64_t origin_hash;
+    const float *x, *residual; // NULL: none
+    float *left;               // may be `residual`
+    uint8_t *out;
+    void *scratch; // tt_cuda_entropy_scratch
+} tt_cuda_entropy_args;
+
+typedef struct tt_cuda_entropy_sum_args {
+    tt_cuda_packet packet; // each of them
+    int64_t block;
+    int levels, bits;
+    int64_t peers;
+    const uint8_t *packets;
+    float *y;
+    void *scratch; // tt_cuda_entropy_scratch
+} tt_cuda_entropy_sum_args;
+
+// For `lists` lists of m numbers that are scanned, `bytes` bytes and the packets' checks.
+static inline int64_t tt_cuda_entropy_scratch(int64_t peers, int64_t m,
+                                              int lists, int64_t bytes)
+{
+    return 16 + 8 * (peers / 2 + 1) + 8 * m * (lists - 1) +
+           tt_cuda_scan_scratch(m) + bytes;
+}
+
 // Of narrow and widen (ops/codec/narrow.h).
 typedef struct tt_cuda_narrow_args {
     int64_t n;

@@ -88,6 +88,8 @@
     CALL(pick, tt_cuda_pick_args)                                              \
     CALL(dgc, tt_cuda_dgc_args)                                                \
     CALL(list_sum, tt_cuda_list_sum_args)                                      \
+    CALL(qsgd, tt_cuda_entropy_args)                                           \
+    CALL(qsgd_sum, tt_cuda_entropy_sum_args)                                   \
     CALL(narrow, tt_cuda_narrow_args)                                          \
     CALL(widen, tt_cuda_narrow_args)                                           \
     CALL(randomk_take, tt_cuda_randomk_args)                                   \
