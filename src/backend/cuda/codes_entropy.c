@@ -40,11 +40,16 @@ static int64_t peers_of(const tt_site *site)
            packet_of(site, n).capacity;
 }
 
-// qsgd: the size of each block, and levels.
+// qsgd: the size of each block, and levels. 3lc: two numbers of each tile, and bytes.
 static int64_t scratch_of(const tt_site *site, int64_t peers, int64_t n)
 {
-    return tt_cuda_entropy_scratch(peers, tt_code_blocks(site->params, n), 1,
-                                   n);
+    const tt_packet_form *form = site->op->family;
+    const tt_code_params *p = site->params;
+    const int64_t bytes = tt_code_digits_bytes(p, TT_THREELC_PER_BYTE, n);
+    if (form->kind == TT_PACKET_THREELC)
+        return tt_cuda_entropy_scratch(peers, bytes / TT_CUDA_TILE + 1, 2,
+                                       bytes);
+    return tt_cuda_entropy_scratch(peers, tt_code_blocks(p, n), 1, n);
 }
 
 static tt_status prepare_encode(tt_backend *backend, tt_site *site,
@@ -113,10 +118,30 @@ static tt_status run_qsgd_sum(void *state, const tt_site *site,
     return TT__CUDA(state, qsgd_sum, &a);
 }
 
+static tt_status run_threelc(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    const tt_code_params *p = site->params;
+    tt_cuda_entropy_args a = encoding(site, args);
+    a.sparsity = (float)p->sparsity;
+    return TT__CUDA(state, threelc, &a);
+}
+
+static tt_status run_threelc_sum(void *state, const tt_site *site,
+                                 const tt_args *args)
+{
+    const tt_cuda_entropy_sum_args a = summing(site, args);
+    return TT__CUDA(state, threelc_sum, &a);
+}
+
 const tt_kernel_def tt__cuda_codes_entropy_kernels[] = {
     {TT_KERNEL(cuda, qsgd_encode), .can = can_encode, .prepare = prepare_encode,
      .run = run_qsgd},
     {TT_KERNEL(cuda, qsgd_sum), .can = can_sum, .prepare = prepare_sum,
      .run = run_qsgd_sum},
+    {TT_KERNEL(cuda, threelc_encode), .can = can_encode,
+     .prepare = prepare_encode, .run = run_threelc},
+    {TT_KERNEL(cuda, threelc_sum), .can = can_sum, .prepare = prepare_sum,
+     .run = run_threelc_sum},
     {0},
 };

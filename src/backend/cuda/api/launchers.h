@@ -90,6 +90,8 @@
     CALL(list_sum, tt_cuda_list_sum_args)                                      \
     CALL(qsgd, tt_cuda_entropy_args)                                           \
     CALL(qsgd_sum, tt_cuda_entropy_sum_args)                                   \
+    CALL(threelc, tt_cuda_entropy_args)                                        \
+    CALL(threelc_sum, tt_cuda_entropy_sum_args)                                \
     CALL(narrow, tt_cuda_narrow_args)                                          \
     CALL(widen, tt_cuda_narrow_args)                                           \
     CALL(randomk_take, tt_cuda_randomk_args)                                   \
