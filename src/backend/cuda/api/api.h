@@ -27,6 +27,7 @@
 #include "backend/cuda/api/args_device.h"
 #include "backend/cuda/api/args_elements.h"
 #include "backend/cuda/api/args_images.h"
+#include "backend/cuda/api/args_packets.h"
 #include "backend/cuda/api/args_parts.h"
 #include "backend/cuda/api/args_rows.h"
 #include "backend/cuda/api/launchers.h"
