@@ -14,6 +14,7 @@
 #include "job/survey.h"
 
 #include "base/alloc.h"
+#include "job/replicas/job_cycle.h"
 #include "job/same_order.h"
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
@@ -171,6 +172,7 @@ static const char *direction_of(tt_phase phase)
 {
     return phase == TT_FORWARD  ? "forward"
            : phase == TT_UPDATE ? "update"
+           : phase == TT_AGREE  ? "agreement"
                                 : "backward";
 }
 
@@ -238,16 +240,34 @@ static const char *layer_of(const tt_survey *s, const tt_node *node)
     return found != NULL ? found : layer;
 }
 
-static int64_t times(const tt_plan *plan, const tt_step *step)
+// How often agreement steps run in `steps` steps; those that make the model are no part of
+// them.
+static int64_t times_aside(const tt_job *job, const tt_plan *plan, int32_t step,
+                           int64_t steps)
 {
-    return step->phase == TT_UPDATE ? 1 : plan->n_micro;
+    for (int32_t s = 0; s < plan->n_segments; s++) {
+        const tt_segment *g = &plan->segment[s];
+        if (step >= g->first && step < g->first + g->n)
+            return g->phase == TT_AGREE
+                       ? tt__job_cycle_runs(job, steps, g->stage)
+                       : 0;
+    }
+    return 0;
+}
+
+static int64_t times(const tt_job *job, const tt_plan *plan, int32_t step,
+                     int64_t steps)
+{
+    const tt_phase phase = plan->step[step].phase;
+    if (tt_phase_is_aside(phase))
+        return times_aside(job, plan, step, steps);
+    return steps * (phase == TT_UPDATE ? 1 : plan->n_micro);
 }
 
 static tt_survey_sent sent_by(const tt_survey *s, const tt_plan *plan,
-                              const tt_step *step, tt_coll_cost cost)
+                              const tt_step *step, tt_coll_cost cost, int64_t n)
 {
     const tt_comm_params *params = step->params;
-    const int64_t n = times(plan, step);
     // The formula for a halo would need the windows' positions, not only sizes; so
     // the exact number stands for it.
     const bool is_halo = step->op == &tt_op_halo || step->op == &tt_op_halo_add;
@@ -281,7 +301,7 @@ static void add_gaps(const tt_plan *plan, tt_coll_cost cost, tt_survey *s)
                                     .direction = "update",
                                     .kind = "all_reduce",
                                     .axis = (int32_t)params->axis,
-                                    .bytes = cost.bytes};
+                                    .bytes = s->steps * cost.bytes};
         if (flight->is_joined) {
             add_sent(s, &row);
             return;
@@ -315,13 +335,16 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
     if (cost == NULL || s->sent == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(tt_traffic_costs(plan, job->distribution.collective, cost));
-    static const char *const direction[] = {"forward", "backward", "update"};
-    for (int d = 0; d < 3; d++)
+    static const char *const direction[] = {"forward", "backward", "update",
+                                            "agreement"};
+    for (int d = 0; d < 4; d++)
         for (int32_t i = 0; i < plan->n_steps; i++) {
-            if (!sends(&plan->step[i]))
+            const int64_t n =
+                sends(&plan->step[i]) ? times(job, plan, i, s->steps) : 0;
+            if (n == 0)
                 continue;
             const tt_survey_sent row =
-                sent_by(s, plan, &plan->step[i], cost[i]);
+                sent_by(s, plan, &plan->step[i], cost[i], n);
             if (strcmp(row.direction, direction[d]) == 0)
                 add_sent(s, &row);
         }
@@ -332,7 +355,8 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
         add_up(&s->total, &s->sent[i]);
     }
     s->host = host_sends(job, job->peers.rank);
-    add_up(&s->total, &s->host);
+    for (int64_t i = 0; i < s->steps; i++)
+        add_up(&s->total, &s->host);
     return TT_OK;
 }
 
@@ -369,9 +393,13 @@ tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
     const tt_status status =
         tt_traffic_costs(&plan, job->distribution.collective, room);
     if (status == TT_OK) {
-        *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
+        const int64_t steps = tt__job_cycle(job);
+        int64_t sum = 0;
         for (int32_t i = 0; i < plan.n_steps; i++)
-            *bytes_out += times(&plan, &plan.step[i]) * room[i].bytes;
+            if (room[i].bytes > 0)
+                sum += times(job, &plan, i, steps) * room[i].bytes;
+        *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes +
+                     sum / steps;
     }
     tt_free(room);
     return status;
@@ -429,7 +457,8 @@ static tt_status look_at_ranks(const tt_job *job, tt_survey *s)
 tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out)
 {
-    tt_survey s = {.arena = arena, .graph = job->graph};
+    tt_survey s = {
+        .arena = arena, .graph = job->graph, .steps = tt__job_cycle(job)};
     TT_TRY(list_values(job, arena, &s));
     TT_TRY(list_sent(job, arena, &s));
     TT_TRY(look_at_ranks(job, &s));

@@ -17,7 +17,7 @@ typedef struct tt_survey_value {
     bool is_view;         // it may share the memory of another value
 } tt_survey_value;
 
-// Collectives of one layer, direction, kind and axis, over a whole step.
+// Collectives of one layer, direction, kind and axis, over a whole step, or over `steps`.
 typedef struct tt_survey_sent {
     const char *layer, *direction, *kind;
     int32_t axis;
@@ -36,6 +36,8 @@ typedef struct tt_survey {
     tt_arena *arena; // borrowed, as the graph
     const tt_graph *graph;
     int64_t n_values, n_sent;
+    int64_t
+        steps; // that what is sent is counted over: until agreements begin anew
     tt_survey_value *value;
     tt_survey_sent *sent;
     tt_survey_sent axis[TT_MAX_AXES]; // sums; count 0: nothing is sent there
@@ -54,7 +56,7 @@ tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
 // Only for a job that has no peers and is never run.
 tt_status tt_survey_take_largest(tt_job *job, tt_survey_range *memory_out);
 
-// What one rank sends in a step of a plan of the job, exactly.
+// What one rank sends in a step of a plan of the job, exactly; of agreements on average.
 tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
                                int32_t rank, int64_t *bytes_out);
 

@@ -68,6 +68,7 @@ tt_status tt_show_plan_json(const tt_job *job, const tt_survey *survey,
     tt_json_open(json, "sent", '{');
     add_numbers(&survey->total, json);
     tt_json_close(json, '}');
+    tt_json_i64(json, "steps", survey->steps);
     add_range("rank_memory_bytes", &survey->memory, json);
     add_range("rank_sent_bytes", &survey->sends, json);
     tt_json_open(json, "collectives", '[');

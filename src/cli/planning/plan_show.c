@@ -238,15 +238,21 @@ static tt_status print_page(const page *p, tt_show show)
         return TT_OK;
     TT_TRY(print_sent(p));
     TT_TRY(print_axes(p));
-    tt_str_add(
-        p->out,
-        "n rows alike are one, with the bytes of each; sent: exactly, in "
-        "one step; formula: as is usual,\n2 (p-1)/p of the bytes for an "
-        "all_reduce of p ranks, (p-1)/p for others; (gaps): room "
-        "between\ngradients that is summed with them; host: the wish "
-        "to stop, outside of the graph\n\nbytes per rank\n");
+    tt_str_add(p->out,
+               "n rows alike are one, with the bytes of each; sent: exactly, ");
+    if (p->survey->steps == 1)
+        tt_str_add(p->out, "in one step");
+    else
+        tt_str_addf(p->out, "in %lld steps\nwithout meetings",
+                    (long long)p->survey->steps);
+    tt_str_add(p->out,
+               "; formula: as is usual,\n2 (p-1)/p of the bytes for an "
+               "all_reduce of p ranks, (p-1)/p for others; (gaps): room "
+               "between\ngradients that is summed with them; host: the wish "
+               "to stop, outside of the graph\n\nbytes per rank\n");
     print_range(p, "memory", &p->survey->memory);
-    print_range(p, "sent", &p->survey->sends);
+    print_range(p, p->survey->steps == 1 ? "sent" : "a step",
+                &p->survey->sends);
     return TT_OK;
 }
 
