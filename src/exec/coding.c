@@ -1,9 +1,12 @@
-// coding - what codes of gradients cost a rank: seconds, and bytes before and after.
+// coding - what codes cost a rank: seconds, and bytes before and after.
 //
 // A step codes if it belongs to the update and stands in backward (plan/early.c), or if its
 // operator writes or reads packets. Such a step may read sums of gradients: bytes before
 // coding. What an all-reduce of the update reads, if such a step has written it, is bytes
 // after. How many bytes of a packet are used only the wire knows (tt_wire_stats).
+//
+// Codes of activations (pass/codes.c) are made by operators that write all of their bytes:
+// what these read is before, what they write is after.
 
 #include "exec/coding.h"
 
@@ -15,7 +18,8 @@
 
 typedef struct step_coding {
     bool is_coding;
-    double raw; // bytes of gradients that it reads
+    double raw;  // bytes of gradients that it reads, or of activations
+    double made; // bytes of codes of activations
 } step_coding;
 
 typedef struct tt__coding {
@@ -74,6 +78,25 @@ static double added_bytes(const tt_plan *plan, const step_coding *coding,
     return 0;
 }
 
+static double bytes_of(const tt_ref *ref)
+{
+    return (double)tt_operand_count(&ref->operand) *
+           (double)tt_dtype_bytes(ref->operand.dtype);
+}
+
+// Codes of activations are made and read outside the update.
+static void note_layer(const tt_step *step, step_coding *coding)
+{
+    const bool makes =
+        step->op == &tt_op_rows_encode || step->op == &tt_op_narrow;
+    const bool reads = step->op == &tt_op_rows_sum || step->op == &tt_op_widen;
+    if (step->phase == TT_UPDATE || (!makes && !reads))
+        return;
+    coding->is_coding = true;
+    coding->raw = makes ? bytes_of(&step->in[0]) : 0;
+    coding->made = makes ? bytes_of(&step->out[0]) : 0;
+}
+
 tt_status tt__coding_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
@@ -93,6 +116,7 @@ tt_status tt__coding_init(tt_exec *exec)
             step[s].is_coding = is_early || is_packets(plan->step[s].op);
             if (step[s].is_coding)
                 step[s].raw = raw_bytes(plan, step, s);
+            note_layer(&plan->step[s], &step[s]);
             exec->coding->added += added_bytes(plan, step, s);
         }
     }
@@ -112,6 +136,7 @@ void tt__coding_note(tt_exec *exec, int32_t s, double seconds)
         return;
     exec->stats.coding_seconds += seconds;
     exec->stats.raw_bytes += exec->coding->step[s].raw;
+    exec->stats.added_bytes += exec->coding->step[s].made;
 }
 
 void tt__coding_ran(tt_exec *exec)

@@ -156,7 +156,7 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
     // With `marks` or `span`: from the first step's beginning to the last one's end.
     // With `marks`: of that inside steps.
     double device_seconds, busy_seconds;
-    // Encoding and decoding; bytes of gradients before, and of codes that are added.
+    // Encoding and decoding; bytes before, and of codes that are no packets.
     double coding_seconds, raw_bytes, added_bytes;
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);

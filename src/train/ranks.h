@@ -3,7 +3,7 @@
 //   sent        messages and bytes that the rank sent
 //   busy        seconds in which the rank did collectives of steps
 //   exposed     of these, while it had nothing else to do; the rest was hidden
-//   raw, coded  bytes of gradients before and after coding; coding: seconds of it
+//   raw, coded  bytes of gradients and activations before and after coding; coding: seconds of it
 //   arrival     when a rank is ready for a collective, by rank 0's clock
 //   spread      from the first arrival to the last one, whose rank is the straggler
 //   waited      of the busy time: until the last rank had arrived

@@ -38,7 +38,7 @@ grep -q 'h.0.attn.c_attn.weight.codec.residual *F32 *.4, 64, 192' "$folder/out" 
 
 # What codes were: in the table, in ranks.json, in metrics.jsonl and on the page.
 train measured 2 exchange.codec=topk || die "$(cat "$folder/out")"
-grep -q 'codes: on average a rank made .* of gradients' "$folder/out" ||
+grep -q 'codes: on average a rank made .* times less' "$folder/out" ||
     die "nothing about codes: $(cat "$folder/out")"
 grep -q '"raw_bytes": *3399680' "$folder/measured/ranks.json" ||
     die "gradients of 8 steps are 8 x 424960 bytes: $(cat "$folder/measured/ranks.json")"

@@ -46,7 +46,7 @@ static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row,
         add_cell(c, tt_add_seconds, row->waited);
 }
 
-// What codes of gradients were: a line for each rank would say the same.
+// What codes were: a line for each rank would say the same.
 static void add_codes(const tt_ranks *ranks, int width, tt_str *out)
 {
     double raw = 0, coded = 0, seconds = 0;
@@ -62,7 +62,7 @@ static void add_codes(const tt_ranks *ranks, int width, tt_str *out)
     add_bytes(&text, coded / ranks->n);
     tt_str_add(&text, " of ");
     add_bytes(&text, raw / ranks->n);
-    tt_str_addf(&text, " of gradients (%.3g times less) in ", raw / coded);
+    tt_str_addf(&text, " (%.3g times less) in ", raw / coded);
     tt_add_seconds(&text, seconds / ranks->n);
     tt_str_add(out, "  ");
     tt_add_wrapped(out, tt_str_text(&text),

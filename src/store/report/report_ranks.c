@@ -59,7 +59,7 @@ static void add_codes(const tt_json_value *ranks, tt_str *out)
     if (ranks->first == NULL || number(ranks->first, "raw_bytes") <= 0)
         return;
     tt_str_add(out, "<div class=\"rows\"><table>\n<tr><th>rank</th>"
-                    "<th>gradients</th><th>their codes</th>"
+                    "<th>before codes</th><th>codes</th>"
                     "<th>encoding and decoding</th></tr>\n");
     for (const tt_json_value *v = ranks->first; v != NULL && n < RANKS_MAX;
          v = v->next, n++) {

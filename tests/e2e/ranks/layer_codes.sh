@@ -28,6 +28,11 @@ none=$(bytes none)
 [ "$(bytes int8)" -eq $((none * 17 / 64)) ] || die "int8: $(bytes int8) of $none bytes"
 
 train natural layout.codec=natural || die "$(cat "$folder/out")"
+# A step codes 10 activations and gradients of 8 x 32 x 64 numbers, 6 steps: in 68 bytes for 256.
+grep -q '"raw_bytes": *3932160, *"coded_bytes": *1044480' "$folder/natural/ranks.json" ||
+    die "what codes were: $(cat "$folder/natural/ranks.json")"
+grep -q 'codes: on average a rank made .* (3.76 times less)' "$folder/out" || die "$(cat "$folder/out")"
+
 train stopped layout.codec=natural train.stop=3 || die "$(cat "$folder/out")"
 train stopped layout.codec=natural || die "$(cat "$folder/out")"
 [ "$(sums natural)" = "$(sums stopped)" ] || die "stopped and gone on: other bits"
