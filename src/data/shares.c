@@ -1,4 +1,5 @@
-// shares - see shares.h. What labels decide is in shares_label.c.
+// shares - see shares.h. What labels and users decide is in shares_label.c and
+// shares_user.c.
 
 #include "data/shares.h"
 
@@ -6,6 +7,7 @@
 #include "base/rng.h"
 #include "data/order.h"
 #include "data/shares_label.h"
+#include "data/shares_user.h"
 
 enum { CLIENT_SHIFT = 40 };
 
@@ -124,6 +126,14 @@ static tt_status by_label(tt_shares *s, const tt_source *source)
                : tt__shares_by_label(source, o, s->first, s->index);
 }
 
+static tt_status by_user(tt_shares *s, const tt_source *source)
+{
+    s->index = make_list(s->n);
+    return s->index == NULL
+               ? no_memory()
+               : tt__shares_by_user(source, &s->options, s->first, s->index);
+}
+
 static tt_status make(tt_shares *s, const tt_source *source)
 {
     const tt_shares_options *o = &s->options;
@@ -142,6 +152,9 @@ static tt_status make(tt_shares *s, const tt_source *source)
     case TT_SHARE_CONTIGUOUS:
     case TT_SHARE_DOCUMENT:
         TT_TRY(cut_stretches(s, source));
+        break;
+    case TT_SHARE_USER:
+        TT_TRY(by_user(s, source));
         break;
     default:
         TT_TRY(by_label(s, source));

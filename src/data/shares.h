@@ -8,6 +8,7 @@
 //                each client
 //   dirichlet    of each label client k has a part that is drawn: Dirichlet(alpha). A
 //                small alpha gives few clients most of a label
+//   user         images of one user, as the source names them, are one client's
 //
 // All of it is a function of (seed, client). Sizes may differ; a client may have nothing.
 //
@@ -29,6 +30,7 @@ typedef enum tt_share_kind {
     TT_SHARE_LABEL,
     TT_SHARE_CONTIGUOUS,
     TT_SHARE_DOCUMENT,
+    TT_SHARE_USER,
 } tt_share_kind;
 
 typedef struct tt_shares_options {
@@ -43,7 +45,7 @@ typedef struct tt_shares_options {
 
 typedef struct tt_shares tt_shares;
 
-// The source must outlive them. Memory: 8 bytes for each sample where labels decide.
+// The source must outlive them. Memory: 8 bytes for each sample where labels or users decide.
 tt_status tt_shares_create(const tt_source *source,
                            const tt_shares_options *options,
                            tt_shares **shares_out);

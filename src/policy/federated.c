@@ -41,8 +41,8 @@ static const tt_opt options[] = {
      AT(weights), "size|equal"},
     {"split", "iid",
      "which data are whose: dealt, drawn by label, few labels each, stretches, "
-     "or stretches of whole documents",
-     TT_OPT_CHOICE, AT(split), "iid|dirichlet|label|contiguous|document"},
+     "stretches of whole documents, or images of one user",
+     TT_OPT_CHOICE, AT(split), "iid|dirichlet|label|contiguous|document|user"},
     {"alpha", "0.1", "split=dirichlet: smaller is less even", TT_OPT_F64,
      AT(alpha), NULL, 1e-6, 1e6},
     {"labels", "2", "split=label: pieces of one label that a client has",

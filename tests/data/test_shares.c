@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { N = 1200, CLASSES = 10, CLIENTS = 24, MOST = 4096 };
@@ -213,6 +214,47 @@ TEST(documents_stay_whole)
     tt_shares_close(shares);
 }
 
+enum { USERS = 30 };
+
+// Image i is of one of 30, whose names are not in the order of their numbers.
+static const char *user_of(const tt_source *source, int64_t index,
+                           int64_t *bytes_out)
+{
+    static char name[USERS][8];
+    const int64_t who = index * 7 % USERS;
+    (void)source;
+    snprintf(name[who], sizeof name[who], "%c%lld", (char)('z' - who % 5),
+             (long long)who);
+    *bytes_out = (int64_t)strlen(name[who]);
+    return name[who];
+}
+
+TEST(images_of_a_user_have_one_client)
+{
+    const tt_source_def owned = {
+        .name = "owned", .image = image, .user = user_of};
+    tt_source s = images;
+    int32_t client[USERS];
+    int n_seen = 0;
+    s.def = &owned;
+    tt_shares *shares = make(&s, TT_SHARE_USER, 0);
+    memset(client, -1, sizeof client);
+    CHECK(tt_shares_total(shares) == N);
+    for (int32_t k = 0; k < CLIENTS; k++)
+        for (int64_t i = 0; i < tt_shares_size(shares, k); i++, n_seen++) {
+            int64_t place = -1;
+            const int64_t at = tt_shares_position(shares, k, i / 7) + i % 7;
+            CHECK(tt_shares_find(shares, at, &place));
+            const int64_t who = place * 7 % USERS;
+            CHECK(client[who] == -1 || client[who] == k);
+            client[who] = k;
+        }
+    for (int u = 0; u < USERS; u++)
+        CHECK(client[u] >= 0);
+    CHECK(n_seen == N);
+    tt_shares_close(shares);
+}
+
 // The last batch of an epoch is filled up with samples that count for nothing.
 TEST(a_short_batch_is_filled_up)
 {
@@ -259,6 +301,14 @@ TEST(shares_that_have_no_meaning_are_refused)
     refused(&words, &o, "exchange.split=contiguous would do");
     o.kind = TT_SHARE_DOCUMENT;
     refused(&words, &o, "does not say where documents end");
+    o.kind = TT_SHARE_USER;
+    refused(&images, &o, "does not say whose its samples are");
+    const tt_source_def owned = {
+        .name = "owned", .image = image, .user = user_of};
+    tt_source s = images;
+    s.def = &owned;
+    o.clients = USERS + 1;
+    refused(&s, &o, "exchange.replicas=30 would do");
     o.kind = TT_SHARE_IID;
     o.clients = 2 * N;
     refused(&images, &o, "too few for 2400 clients");

@@ -87,6 +87,9 @@ struct tt_source_def {
     // The label alone, where that is less work. NULL: the image is read.
     tt_status (*label)(const tt_source *source, int64_t index,
                        int32_t *label_out);
+    // Whose image `index` is: a name of so many bytes; NULL: nobody's. NULL: nobody knows.
+    const char *(*user)(const tt_source *source, int64_t index,
+                        int64_t *bytes_out);
     // Puts the name of image `index` before the message. NULL: its number is said.
     tt_status (*blame)(const tt_source *source, int64_t index,
                        tt_status status);

@@ -4,7 +4,8 @@
 // are sorted too. Names that begin with a dot are skipped. Where data.path has a
 // folder train and one of val, validation or test, these are the splits. Else
 // validation is data.val or the last part (data.holdout) of every class, of which
-// one image at least stays in training. Only names are kept in memory.
+// one image at least stays in training. A folder in a class's folder is a user's, for those
+// who ask (exchange.split=user). Only names are kept in memory.
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -80,6 +81,17 @@ static tt_status label(const tt_source *source, int64_t index,
 {
     *label_out = class_of((const folder *)source, index);
     return TT_OK;
+}
+
+// Of CLASS/USER/x.jpg.
+static const char *user(const tt_source *source, int64_t index,
+                        int64_t *bytes_out)
+{
+    const char *name = tt_file_list_at(&((const folder *)source)->files, index);
+    const char *begin = strchr(name, '/');
+    const char *end = begin != NULL ? strchr(begin + 1, '/') : NULL;
+    *bytes_out = end != NULL ? end - begin - 1 : 0;
+    return end != NULL ? begin + 1 : NULL;
 }
 
 static tt_status files(const tt_source *source, tt_file_list *list)
@@ -312,6 +324,7 @@ const tt_source_def tt_source_folder = {
     .close = close_source,
     .image = image,
     .label = label,
+    .user = user,
     .blame = blame,
     .files = files,
 };

@@ -120,3 +120,22 @@ refused 'not zero=1' zero=1
 "$TUTTI" train examples/gpt-tiny.yaml exchange.policy=federated exchange.split=dirichlet run="$folder/no" \
     >"$folder/out" 2>&1 && die "dirichlet of tokens: not refused"
 grep -q 'exchange.split=contiguous would do' "$folder/out" || die "tokens: $(cat "$folder/out")"
+
+# Images by user: folders in the folders of classes.
+for class in dots lines; do
+    for user in ann bob cyd; do
+        mkdir -p "$folder/users/$class/$user"
+        for i in 1 2 3 4 5 6; do
+            printf 'P2\n4 4\n255\n%s\n' "$(seq $((i + ${#class})) 15 $((225 + i + ${#class})) | tr '\n' ' ')" \
+                >"$folder/users/$class/$user/$i.pgm"
+        done
+    done
+done
+users() {
+    "$TUTTI" train model=mlp model.layers=1 model.width=8 data=folder data.path="$folder/users" image=4 batch=2 \
+        exchange.policy=federated exchange.split=user run="$folder/$1" train.steps=3 threads=1 \
+        "exchange.replicas=$2" >"$folder/out" 2>&1
+}
+users by_user 3 || die "by user: $(cat "$folder/out")"
+users too_many 4 && die "3 users, 4 clients: not refused"
+grep -q 'exchange.replicas=3 would do' "$folder/out" || die "by user: $(cat "$folder/out")"
