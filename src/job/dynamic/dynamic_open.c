@@ -300,6 +300,7 @@ void tt__dynamic_close(tt_dynamic *d)
 {
     if (d == NULL)
         return;
+    tt__wall_close(d);
     for (int32_t i = 0; d->own != NULL && i < d->n_own; i++) {
         tt_free(d->own[i].weights);
         tt_free(d->own[i].gradient);
@@ -313,7 +314,6 @@ void tt__dynamic_close(tt_dynamic *d)
     tt__crowd_close(d);
     tt__coder_close(d);
     tt__stepper_close(d);
-    tt__wall_close(d);
     tt__federated_close(d);
     tt_str_fini(&d->record);
     tt_free(d->list);

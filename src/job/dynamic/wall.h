@@ -37,6 +37,7 @@ typedef struct tt__wall_letter {
 
 typedef struct tt__wall_copy { // weights that are on their way to workers
     int64_t readers, version;
+    bool is_lent;
     struct tt__wall_copy *next;
     void *data;
 } tt__wall_copy;
@@ -75,6 +76,8 @@ struct tt__wall {
     tt__wall_inbox *inbox;
     tt__wall_parcel *out, *spare; // not yet gone; to be used again
     tt__wall_copy *snapshots;
+    char *lent;     // gradients and snapshots that peers read in place, or NULL
+    int32_t n_lent; // snapshots
     tt__wall_event *queue, **last;
     bool is_following; // the queue
     bool wants_stop;   // some rank

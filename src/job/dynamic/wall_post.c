@@ -20,6 +20,42 @@ static tt_status no_memory(void)
     return tt_fail(TT_ERR_NOMEM, "no memory for messages");
 }
 
+// ---- memory that peers see -----------------------------------------------
+
+enum { LENT = 2, LINE = 64 }; // snapshots; bytes
+
+static int64_t line_up(int64_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+// On shared memory a peer reads what is sent where it lies: one copy, and nobody has to feed a
+// ring. Gradients are computed into such memory, and snapshots made there.
+static void lend(tt_dynamic *d)
+{
+    const tt_peers *peers = &d->job->peers;
+    const int64_t each = line_up(tt_vector_bytes(&d->all));
+    const int64_t bytes =
+        d->n_own * each + LENT * line_up(tt_vector_bytes(&d->shard));
+    if (peers->size == 1 || !tt_comm_wire_can_lend(peers->wire))
+        return;
+    d->wall->lent = tt_comm_wire_lend(peers->wire, TT_LEND_LETTERS, bytes);
+    for (int32_t i = 0; d->wall->lent != NULL && i < d->n_own; i++) {
+        tt_free(d->own[i].gradient);
+        d->own[i].gradient = d->wall->lent + i * each;
+        memset(d->own[i].gradient, 0, (size_t)each);
+    }
+}
+
+static void take_back(tt_dynamic *d)
+{
+    if (d->wall->lent == NULL)
+        return;
+    for (int32_t i = 0; i < d->n_own; i++)
+        d->own[i].gradient = NULL;
+    tt_comm_wire_take_back(d->job->peers.wire, TT_LEND_LETTERS);
+}
+
 // ---- out -----------------------------------------------------------------
 
 static tt__wall_parcel *new_parcel(struct tt__wall *w)
@@ -67,6 +103,15 @@ static void reap(struct tt__wall *w)
     }
 }
 
+static void *lent_snapshot(tt_dynamic *d)
+{
+    struct tt__wall *w = d->wall;
+    return w->lent != NULL && w->n_lent < LENT
+               ? w->lent + d->n_own * line_up(tt_vector_bytes(&d->all)) +
+                     w->n_lent++ * line_up(tt_vector_bytes(&d->shard))
+               : NULL;
+}
+
 static tt_status new_snapshot(tt_dynamic *d, tt__wall_copy **out)
 {
     tt__wall_copy *s = tt_alloc(sizeof *s);
@@ -74,7 +119,10 @@ static tt_status new_snapshot(tt_dynamic *d, tt__wall_copy **out)
         return no_memory();
     s->next = d->wall->snapshots;
     d->wall->snapshots = *out = s;
-    s->data = tt_alloc(tt_vector_bytes(&d->shard) + 8);
+    s->data = lent_snapshot(d);
+    s->is_lent = s->data != NULL;
+    if (s->data == NULL)
+        s->data = tt_alloc(tt_vector_bytes(&d->shard) + 8);
     return s->data != NULL ? TT_OK : no_memory();
 }
 
@@ -295,6 +343,7 @@ tt_status tt__wall_post_open(tt_dynamic *d)
         for (int odd = 0; odd < 2; odd++)
             has_all = has_all && (l->sum[odd] = new_sum(d)) != NULL;
     }
+    lend(d);
     return has_all ? TT_OK : TT_ERR_NOMEM;
 }
 
@@ -309,13 +358,15 @@ static void free_parcels(tt__wall_parcel *p)
 void tt__wall_post_close(tt_dynamic *d)
 {
     struct tt__wall *w = d->wall;
+    take_back(d);
     for (int32_t i = 0; w->inbox != NULL && i < d->workers; i++)
         tt_free(w->inbox[i].data);
     free_parcels(w->out);
     free_parcels(w->spare);
     for (tt__wall_copy *s = w->snapshots, *next; s != NULL; s = next) {
         next = s->next;
-        tt_free(s->data);
+        if (!s->is_lent)
+            tt_free(s->data);
         tt_free(s);
     }
     for (tt__wall_event *e = w->queue, *next; e != NULL; e = next) {
