@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "ops/codec/narrow.h"
 #include "ops/codec/sparse.h"
+#include "ops/comm/replicas.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -206,6 +207,27 @@ static tt_status run_put(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, randomk_put, &a);
 }
 
+// ---- seeds ---------------------------------------------------------------
+
+// Replicas of a rank are neighbours.
+static bool can_seed(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "I", "I") && site->out[0].local.gap == 0;
+}
+
+static tt_status run_seed(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_replica_seed_params *p = site->params;
+    const tt_cuda_seed_args a = {.n = tt_operand_count(&site->out[0]),
+                                 .first = site->out[0].local.origin[0],
+                                 .salt = p->salt,
+                                 .is_same = p->replicas <= 0,
+                                 .seed = args->in[0],
+                                 .out = args->out[0]};
+    return TT__CUDA(state, seeds, &a);
+}
+
 #define ENCODER(op)                                                            \
     {                                                                          \
         TT_KERNEL(cuda, op), .can = can_encode, .prepare = prepare_encode,     \
@@ -234,5 +256,6 @@ const tt_kernel_def tt__cuda_codes_kernels[] = {
     {TT__CUDA_KERNEL(widen), .can = can_widen, .run = run_widen},
     {TT__CUDA_KERNEL(randomk_take), .can = can_take, .run = run_take},
     {TT__CUDA_KERNEL(randomk_put), .can = can_put, .run = run_put},
+    {TT__CUDA_KERNEL(replica_seed), .can = can_seed, .run = run_seed},
     {0},
 };

@@ -11,7 +11,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export XDG_STATE_HOME="$folder/state" XDG_CACHE_HOME="$folder/cache"
 
-for what in topk_encode topk_sum nonzero_ threshold_ dgc_ qsgd_ threelc_; do
+for what in topk_encode topk_sum nonzero_ threshold_ dgc_ qsgd_ threelc_ \
+    replica_seed; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 || {
         grep -v holds "$folder/out" | head -20
         exit 1
@@ -36,7 +37,7 @@ diff "$folder/cpu" "$folder/cuda"
     exit 1
 }
 
-# Seeds of replicas are numbers that the host makes; whatever reads tensors is on the device.
+# No step of a coded exchange makes the device wait for the host.
 for codec in topk threshold qsgd 3lc; do
     "$program" plan examples/gpt-tiny.yaml device=cuda precision=fp32 -n 2 \
         exchange.codec=$codec --steps >"$folder/out"
@@ -45,7 +46,7 @@ for codec in topk threshold qsgd 3lc; do
         echo "$codec: not on the device"
         exit 1
     }
-    ! grep ' ref\.' "$folder/out" | grep -v ' ref\.replica_seed ' || {
+    ! grep ' ref\.' "$folder/out" || {
         echo "$codec: on the host"
         exit 1
     }

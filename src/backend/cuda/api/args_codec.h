@@ -71,4 +71,12 @@ typedef struct tt_cuda_randomk_args {
     float *value_out, *y;
 } tt_cuda_randomk_args;
 
+// Of replica_seed: seeds of n replicas from `first` on; is_same: the seed of all.
+typedef struct tt_cuda_seed_args {
+    int64_t n, first, salt;
+    bool is_same;
+    const int64_t *seed;
+    int64_t *out;
+} tt_cuda_seed_args;
+
 #endif

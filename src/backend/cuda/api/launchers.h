@@ -92,6 +92,7 @@
     CALL(qsgd_sum, tt_cuda_entropy_sum_args)                                   \
     CALL(threelc, tt_cuda_entropy_args)                                        \
     CALL(threelc_sum, tt_cuda_entropy_sum_args)                                \
+    CALL(seeds, tt_cuda_seed_args)                                             \
     CALL(narrow, tt_cuda_narrow_args)                                          \
     CALL(widen, tt_cuda_narrow_args)                                           \
     CALL(randomk_take, tt_cuda_randomk_args)                                   \
