@@ -16,11 +16,11 @@ const family *family_named(const char *name);
 
 // Configured, not planned.
 made make_job(const family *f, const char *const *more);
-// And started.
-// Feeds the same batch in every step, so that the loss falls.
+// Feeds the same batch in every step, so that the loss falls; to a job of one rank.
 tt_status feed_one_batch(void *user, const tt_job *job, int64_t micro, void *x,
                          void *y);
 
+// And started.
 made start_job(const family *f, const char *const *more, bool guard);
 void close_job(made *m);
 
