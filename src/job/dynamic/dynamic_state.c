@@ -352,7 +352,8 @@ static bool agrees(const tt_dynamic *d, const layout *l, const double *v)
         const tt_server_worker *w = &d->server.worker[i];
         if (d->drawn.worker[i].number != w->pushed - (w->is_waiting ? 1 : 0) ||
             !is_count(v[l->refused + i], (double)w->pushed) ||
-            !is_count(v[l->up + i], INFINITY) || !isfinite(v[l->rate + i]))
+            !is_count(v[l->up + i], (double)INFINITY) ||
+            !isfinite(v[l->rate + i]))
             return false;
     }
     for (int32_t i = 0; i < d->server.n_pending; i++)
