@@ -204,9 +204,10 @@ tt_status tt__crowd_run(tt_dynamic *d, const tt_vector_span *span)
 static void take_head(tt_dynamic *d, int32_t worker, const double *head)
 {
     tt__dynamic_worker *w = tt__worker_own(d, worker);
-    if (head != NULL)
-        memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], head,
-               sizeof(tt__push_head));
+    if (head == NULL)
+        return;
+    memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], head,
+           sizeof(tt__push_head));
     if (w == NULL)
         return;
     w->head.v[TT_HEAD_REFUSED] = head[TT_HEAD_REFUSED];
