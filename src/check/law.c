@@ -2,6 +2,7 @@
 
 #include "check/law.h"
 
+#include "backend/backend.h"
 #include "base/registry.h"
 
 #include <math.h>
@@ -47,6 +48,22 @@ double tt_law_worse(double worst, double error)
 bool tt_law_report_wants(const tt_law_report *r, const char *member)
 {
     return r->only == NULL || strstr(member, r->only) != NULL;
+}
+
+bool tt_law_report_has_device(tt_law_report *r)
+{
+    tt_backend *backend = NULL;
+    if (r->device == NULL)
+        return true;
+    const tt_backend_def *def = tt_backend_find(r->device);
+    if (def == NULL)
+        tt_law_report_check(r, false, "device=%s: there is no such backend",
+                            r->device);
+    else if (tt_backend_open(def, NULL, &backend) != TT_OK)
+        tt_law_report_check(r, false, "device=%s: %s", r->device,
+                            tt_error_message());
+    tt_backend_close(backend);
+    return backend != NULL;
 }
 
 void tt_law_report_fini(tt_law_report *r)

@@ -50,6 +50,10 @@ double tt_law_worse(double worst, double error);
 // Whether the law is to look at this member.
 bool tt_law_report_wants(const tt_law_report *r, const char *member);
 
+// Whether the device that was asked for by name can be opened; if not, that is a failed check:
+// a law that has not looked must not hold.
+bool tt_law_report_has_device(tt_law_report *r);
+
 void tt_law_report_fini(tt_law_report *r);
 
 typedef struct tt_law_def {

@@ -237,6 +237,8 @@ static tt_status run(tt_law_report *r)
     enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
     int n = 0;
     const tt_backend_def *const *all = tt_backend_all(&n);
+    if (!tt_law_report_has_device(r))
+        return TT_OK;
     for (int b = 0; b < n; b++) {
         if ((r->device != NULL && strcmp(r->device, all[b]->name) != 0) ||
             !has_device_comm(all[b]))

@@ -407,7 +407,8 @@ static tt_status check(tt_law_report *r, const tt_small *small,
 
 static tt_status run(tt_law_report *r)
 {
-    tt_small_each(r, check);
+    if (tt_law_report_has_device(r))
+        tt_small_each(r, check);
     return TT_OK;
 }
 

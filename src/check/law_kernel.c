@@ -485,6 +485,8 @@ static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_backend_def *const *all = tt_backend_all(&n);
+    if (!tt_law_report_has_device(r))
+        return TT_OK;
     check_references(r);
     for (int i = 0; i < n; i++) {
         const bool is_wanted =

@@ -472,6 +472,8 @@ static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
+    if (!tt_law_report_has_device(r))
+        return TT_OK;
     for (int i = 0; i < n; i++) {
         if (!tt_law_report_wants(r, ops[i]->name) ||
             (ops[i]->flags & TT_OP_COLLECTIVE) == 0)

@@ -2,7 +2,10 @@
 // law needs nothing here.
 
 #include "../test.h"
+#include "backend/backend.h"
 #include "check/law.h"
+
+#include <string.h>
 
 static void run_law(const char *name)
 {
@@ -35,3 +38,25 @@ static const char file[] = __FILE__;
     }
 #include "check/list.h"
 #undef TT_LAW
+
+// The failures of a law that is asked about a device.
+static void check_absent(const char *law, const char *device)
+{
+    tt_law_report report = {.device = device, .only = "gelu"};
+    CHECK(tt_law_find(law)->run(&report) == TT_OK);
+    CHECK(report.n_failed == 1);
+    CHECK(strstr(tt_str_text(&report.failures), device) != NULL);
+    tt_law_report_fini(&report);
+}
+
+TEST(laws_about_a_device_that_is_not_there_do_not_hold)
+{
+    static const char *const laws[] = {"kernel", "device_coll", "flight",
+                                       "wire"};
+    const tt_backend_def *cuda = tt_backend_find("cuda");
+    for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
+        check_absent(laws[i], "nowhere");
+        if (!cuda->is_here())
+            check_absent(laws[i], "cuda");
+    }
+}
