@@ -9,16 +9,17 @@ settings() {
     run=$folder/$1
     shift
     set -- model=mlp model.layers=2 model.width=16 data=synthetic image=8 batch=16 optim.lr=0.05 optim=momentum \
-        run="$run" train.steps=200 checkpoint.every=20 threads=1 log.every=100 -n 2 "$@"
+        run="$run" train.steps=1000 checkpoint.every=100 threads=1 log.every=500 -n 2 "$@"
     printf '%s\n' "$@"
 }
 
 sums() {
-    cat "$folder/$1"/checkpoints/step-00000200/*.safetensors "$folder/$1/checkpoints/step-00000200/exchange.bin" |
+    cat "$folder/$1"/checkpoints/step-00001000/*.safetensors "$folder/$1/checkpoints/step-00001000/exchange.bin" |
         cksum
 }
 
-# killed SETTINGS... - one left alone, and one that is killed when it has a checkpoint.
+# killed SETTINGS... - one left alone, and one that is killed when it has its first checkpoint of ten.
+# A shell that waits for a process killed by signal 9 gets 137: else it had ended before.
 killed() {
     rm -rf "$folder/alone" "$folder/killed"
     settings alone "$@" | xargs "$TUTTI" train >"$folder/out" 2>&1 || die "$*: $(cat "$folder/out")"
@@ -26,12 +27,15 @@ killed() {
     "$TUTTI" train $(settings killed "$@") >"$folder/out" 2>&1 &
     pid=$!
     tries=0
-    while ! ls "$folder/killed/checkpoints/" 2>/dev/null | grep -q step && [ $tries -lt 600 ]; do
+    while ! ls "$folder/killed/checkpoints/" 2>/dev/null | grep -q step && [ $tries -lt 3000 ]; do
         tries=$((tries + 1))
-        sleep 0.02
+        sleep 0.01
     done
-    kill -9 $pid 2>/dev/null || true # it may have ended
-    wait $pid 2>/dev/null || true
+    kill -9 $pid 2>/dev/null || die "$*: it had ended before it was killed: $(cat "$folder/out")"
+    code=0
+    wait $pid 2>/dev/null || code=$?
+    [ $code = 137 ] || die "$*: it had ended before it was killed, with $code: $(cat "$folder/out")"
+    [ ! -e "$folder/killed/checkpoints/step-00001000" ] || die "$*: it was killed after its last checkpoint"
     settings killed "$@" | xargs "$TUTTI" train >"$folder/out" 2>&1 || die "$*, again: $(cat "$folder/out")"
     [ "$(sums alone)" = "$(sums killed)" ] || die "$*: killed, it ends in other bits"
 }
