@@ -239,15 +239,18 @@ static tt_status refuse(const tt_clock_def *clock, double setting, double least,
                         double most)
 {
     const char *what = clock->is_whole ? "a whole number" : "a number";
+    const double inside = fmax(least, fmin(most, setting));
+    const double nearest = clock->is_whole ? floor(inside) : inside;
     if (isfinite(most))
         return tt_fail(TT_ERR_ARG,
                        "exchange.clock=%s: exchange.bound=%g is not %s from %g "
-                       "to %g (%s)",
-                       clock->name, setting, what, least, most, clock->bound);
+                       "to %g (%s); exchange.bound=%g would do",
+                       clock->name, setting, what, least, most, clock->bound,
+                       nearest);
     return tt_fail(TT_ERR_ARG,
                    "exchange.clock=%s: exchange.bound=%g is not %s of at least "
-                   "%g (%s)",
-                   clock->name, setting, what, least, clock->bound);
+                   "%g (%s); exchange.bound=%g would do",
+                   clock->name, setting, what, least, clock->bound, nearest);
 }
 
 tt_status tt_clock_bound(const tt_clock_def *clock, int32_t workers,
@@ -259,8 +262,8 @@ tt_status tt_clock_bound(const tt_clock_def *clock, int32_t workers,
     double bound = setting;
     if (clock->bound == NULL && setting >= 0)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.clock=%s has no number: leave exchange.bound "
-                       "out",
+                       "exchange.clock=%s has no number; exchange.bound=-1 "
+                       "would do",
                        clock->name);
     const int32_t half = (workers + 1) / 2;
     if (setting < 0)

@@ -86,22 +86,22 @@ static tt_status check_dgc(const tt_job *job)
 {
     return strcmp(job->optim->name, "sgd") == 0
                ? TT_OK
-               : tt_fail(TT_ERR_ARG,
-                         "exchange.codec=dgc has the momentum in its codes "
-                         "(exchange.codec.momentum), so the optimiser must be "
-                         "plain: optim=sgd, not %s",
-                         job->optim->name);
+               : tt_fail(
+                     TT_ERR_ARG,
+                     "exchange.codec=dgc has the momentum in its codes "
+                     "(exchange.codec.momentum), and optim=%s would have it "
+                     "twice; optim=sgd would do",
+                     job->optim->name);
 }
 
 static tt_status check_factors(const tt_job *job)
 {
     const int64_t zero = job->distribution.zero;
     if (job->options.exact)
-        return tt_fail(
-            TT_ERR_ARG,
-            "exchange.codec=factors with exact=true: blocks of "
-            "samples have gradients of their own there, which are "
-            "added in a fixed order; exchange.codec=none sends them");
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors with exact=true: blocks of "
+                       "samples have gradients of their own there, which are "
+                       "added in a fixed order; exchange.codec=none would do");
     if (zero > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=factors with zero=%lld: no rank has a "
@@ -118,13 +118,13 @@ static tt_status check_codec(const tt_job *job)
     const bool is_dgc = strcmp(codec->name, "dgc") == 0;
     if (is_dgc && e->feedback == TT_FEEDBACK_OFF)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=dgc keeps what it does not send: leave "
-                       "exchange.feedback out");
+                       "exchange.codec=dgc keeps what it does not send; "
+                       "exchange.feedback=auto would do");
     if (job->options.precision == TT_PRECISION_FP16)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=%s with precision=fp16: codes and "
                        "residuals would change with the loss scale; "
-                       "precision=bf16 has none",
+                       "precision=bf16 would do",
                        codec->name);
     return is_dgc ? check_dgc(job) : TT_OK;
 }
@@ -142,7 +142,7 @@ static tt_status check_pairs(const tt_job *job)
             TT_ERR_ARG,
             "exchange.codec=%s: sums of 16 bits are taken in pairs, "
             "and a rank has %lld replicas, which is no power of two; "
-            "-n %lld has one each",
+            "-n %lld would do",
             codec->name, (long long)own, (long long)job->exchange.replicas);
     return TT_OK;
 }

@@ -129,6 +129,25 @@ static tt_status check_shape(const tt_job *job, const tt_pipe *p,
     return TT_OK;
 }
 
+// Codes are made of whole gradients, for an update that comes after them. So are the rows of
+// factors, which are multiplied to whole gradients.
+static tt_status check_codec(const tt_pipe *p, const char *codec)
+{
+    if (p->n_copies > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s is for whole gradients, and each of "
+                       "the two copies of the model has a part of one; "
+                       "pipe.schedule=1f1b would do",
+                       codec);
+    if (p->rule != TT_PIPE_FLUSH)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=%s is for updates that come after all "
+                       "micro-batches of a step, and here they do not wait "
+                       "for the pipe to be empty; pipe.schedule=1f1b would do",
+                       codec);
+    return TT_OK;
+}
+
 // What a table may say and no plan can run.
 static tt_status check_kind(const tt_job *job, const tt_pipe *p)
 {
@@ -141,24 +160,20 @@ static tt_status check_kind(const tt_job *job, const tt_pipe *p)
         return tt_fail(TT_ERR_ARG,
                        "each of its two copies of the model sums its own "
                        "gradients, and with exact=true sums have the order of "
-                       "one rank; 1f1b and zb-h1 have one copy");
-    if (tt_exchange_is_coded(&job->exchange) &&
-        (p->n_copies > 1 || p->rule != TT_PIPE_FLUSH))
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=%s encodes each gradient once in a "
-                       "step, before one update of one copy of the weights; "
-                       "1f1b and zb-h1 have that",
-                       tt_exchange_codec(&job->exchange)->name);
+                       "one rank; pipe.schedule=1f1b would do");
+    if (tt_exchange_is_coded(&job->exchange))
+        TT_TRY(check_codec(p, tt_exchange_codec(&job->exchange)->name));
     if (p->n_copies > 1 && p->n_chunks > p->n_ranks)
         return tt_fail(TT_ERR_ARG,
                        "it has two copies of the model in %d chunks on %d "
                        "ranks; pipe.chunks=1 would do",
                        p->n_chunks, p->n_ranks);
     if (p->bound > 0 && job->options.exact)
-        return tt_fail(TT_ERR_ARG,
-                       "its order is decided by what arrives first, and with "
-                       "exact=true nothing may depend on that; 1f1b has a "
-                       "fixed order");
+        return tt_fail(
+            TT_ERR_ARG,
+            "its order is decided by what arrives first, and with "
+            "exact=true nothing may depend on that; pipe.schedule=1f1b "
+            "would do");
     return TT_OK;
 }
 

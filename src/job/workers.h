@@ -36,6 +36,8 @@ tt_status tt_job_workers_load(tt_job *job, const char *bytes, int64_t n);
 // exchange.schedule. NULL: it is not kept.
 const tt_str *tt_job_record(const tt_job *job);
 
+// Whether workers are taken as they come, so that each run has an order of its own.
+bool tt_job_workers_are_live(const tt_job *job);
 // What a run cannot promise, in a sentence; NULL: nothing.
 const char *tt_job_workers_caveat(const tt_job *job);
 // Whether a run may go on with another number of them, from the model.

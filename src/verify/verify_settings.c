@@ -76,6 +76,11 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
     const char *caveat = tt_job_workers_caveat(many);
     if (caveat != NULL)
         return tt_fail(TT_ERR_ARG, "%s, so there is nothing to verify", caveat);
+    if (tt_job_workers_are_live(many))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.schedule=wall: each run has an order of its "
+                       "own, so there is nothing to verify; the schedule.txt "
+                       "of a run as exchange.schedule repeats it to the bit");
     if (many->workers > 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s: the states of workers that go at "

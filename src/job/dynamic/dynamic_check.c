@@ -21,8 +21,8 @@ static tt_status check_codec(const tt_job *job, const char *name)
         return TT_OK;
     if (tt__crowd_is(job) || tt_job_is_federated(job))
         return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s sends weights as they are: "
-                       "exchange.codec=none, not %s",
+                       "exchange.policy=%s sends weights as they are, not "
+                       "codes of them (%s); exchange.codec=none would do",
                        name, codec);
     if (strcmp(codec, "factors") == 0)
         return tt_fail(TT_ERR_ARG,
@@ -33,24 +33,44 @@ static tt_status check_codec(const tt_job *job, const char *name)
     return TT_OK;
 }
 
+// A server's optimiser can be divided, but in another way; that of a worker cannot.
+static tt_status check_zero(const tt_job *job, const char *name)
+{
+    const long long zero = (long long)job->distribution.zero;
+    if (zero == 0)
+        return TT_OK;
+    if (tt_job_is_federated(job))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s keeps the optimiser at one rank, so "
+                       "zero=%lld has nothing to divide; zero=0 would do",
+                       name, zero);
+    if (tt__crowd_is(job))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s has an optimiser at each worker, so "
+                       "zero=%lld has nothing to divide; zero=0 would do",
+                       name, zero);
+    return tt_fail(TT_ERR_ARG,
+                   "exchange.policy=%s keeps the optimiser at the server, "
+                   "which zero=%lld does not divide; exchange.server=sharded "
+                   "would do",
+                   name, zero);
+}
+
 static tt_status check_places(const tt_job *job)
 {
     const char *name = tt_exchange_policy(&job->exchange)->name;
     if (job->grid.ranks != job->grid.size[TT_AXIS_DATA])
         return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s has a whole model at each worker: "
-                       "only mesh.data may be more than 1, not the mesh %s",
-                       name, job->grid.mesh);
-    if (job->distribution.zero > 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s keeps the optimiser at the server: "
-                       "exchange.server=sharded divides it, not zero=%lld",
-                       name, (long long)job->distribution.zero);
+                       "exchange.policy=%s has a whole model at each worker, "
+                       "which the mesh %s would cut; mesh.data=%lld alone "
+                       "would do",
+                       name, job->grid.mesh, (long long)job->grid.ranks);
+    TT_TRY(check_zero(job, name));
     TT_TRY(check_codec(job, name));
     if (job->options.precision == TT_PRECISION_FP16)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s: workers of different versions have "
-                       "no common loss scale; precision=bf16 needs none",
+                       "no common loss scale; precision=bf16 would do",
                        name);
     if (job->train.nan == TT_NAN_ROLLBACK ||
         job->train.spike == TT_SPIKE_ROLLBACK)
@@ -61,8 +81,8 @@ static tt_status check_places(const tt_job *job)
                        name);
     if (!job->optim_params.master)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s keeps weights in 32 bits at the "
-                       "server: leave optim.master out",
+                       "exchange.policy=%s keeps weights in 32 bits where they "
+                       "are updated; optim.master=true would do",
                        name);
     return TT_OK;
 }
@@ -130,8 +150,9 @@ static tt_status check_parts(const tt_job *job, const tt_clock_def *clock)
                        clock->name);
     if (p->gather != TT_GATHER_MEAN)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.clock=%s weighs gradients by samples, which "
-                       "only exchange.gather=mean does",
+                       "exchange.clock=%s weighs gradients by samples, and "
+                       "exchange.gather has no weights; exchange.gather=mean "
+                       "would do",
                        clock->name);
     if (strcmp(p->pace.schedule, "seeded") != 0)
         return tt_fail(TT_ERR_ARG,
@@ -166,8 +187,9 @@ static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
                        (long long)p->bad, job->workers, (job->workers - 1) / 2);
     if (p->gather != TT_GATHER_MEAN && job->workers > TT_GATHER_MOST / 2)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.gather compares at most %d workers",
-                       TT_GATHER_MOST / 2);
+                       "exchange.gather compares at most %d workers, not %d; "
+                       "exchange.replicas=%d would do",
+                       TT_GATHER_MOST / 2, job->workers, TT_GATHER_MOST / 2);
     return TT_OK;
 }
 
@@ -187,7 +209,7 @@ static tt_status check_stale(const tt_job *job, const tt_clock_def *clock)
     if (p->staleness != TT_STALE_NONE && is_bsp)
         return tt_fail(TT_ERR_ARG,
                        "exchange.staleness: with exchange.clock=%s no "
-                       "gradient is old; leave it out",
+                       "gradient is old; exchange.staleness=none would do",
                        clock->name);
     if (p->staleness == TT_STALE_COMPENSATE &&
         strcmp(clock->name, "quorum") == 0)
@@ -198,13 +220,14 @@ static tt_status check_stale(const tt_job *job, const tt_clock_def *clock)
                        "do");
     if (p->staleness == TT_STALE_REJECT && strcmp(clock->name, "backup") == 0)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.clock=backup drops every old gradient: leave "
-                       "exchange.staleness=reject out");
+                       "exchange.clock=backup drops every old gradient; "
+                       "exchange.staleness=none would do");
     if (p->staleness == TT_STALE_MOMENTUM &&
         strcmp(job->optim->name, "momentum") != 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.staleness=momentum lowers the momentum of the "
-                       "optimiser, so it is for optim=momentum, not %s",
+                       "optimiser, and optim=%s has none; optim=momentum would "
+                       "do",
                        job->optim->name);
     return TT_OK;
 }

@@ -133,6 +133,12 @@ bool tt_job_workers_may_change(const tt_job *job)
     return job->workers > 0 && tt__hog_is(job);
 }
 
+bool tt_job_workers_are_live(const tt_job *job)
+{
+    return job->workers > 0 &&
+           strcmp(tt__server_params(job)->pace.schedule, "wall") == 0;
+}
+
 const char *tt_job_workers_caveat(const tt_job *job)
 {
     return tt_job_workers_may_change(job)

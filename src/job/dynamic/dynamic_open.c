@@ -240,7 +240,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(tt__stepper_open(d));
     if (strcmp(d->params->pace.schedule, "seeded") == 0)
         return TT_OK;
-    d->is_live = strcmp(d->params->pace.schedule, "wall") == 0;
+    d->is_live = tt_job_workers_are_live(d->job);
     if (!d->is_live)
         return tt__list_open(d);
     if (tt__hog_is(job))

@@ -58,13 +58,14 @@ tt_status tt__federated_check(const tt_job *job)
                        "exchange.local_lr=0.1 would do");
     if (p->fraction <= 0)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.fraction=0 asks nobody; exchange.fraction=%g "
-                       "would ask one client",
+                       "exchange.fraction=0 asks nobody; exchange.fraction=%g, "
+                       "which is one client, would do",
                        1.0 / job->workers);
     if (p->local_epochs > 0 && p->ps.local_steps > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.local_epochs=%lld and exchange.local_steps="
-                       "%lld both say how long clients work: leave one out",
+                       "%lld both say how long clients work; "
+                       "exchange.local_epochs=0 would do",
                        (long long)p->local_epochs,
                        (long long)p->ps.local_steps);
     return check_noise(p);

@@ -90,7 +90,7 @@ static tt_status check_sizes(const tt_job *job, const tt__job_groups *g)
         return tt_fail(TT_ERR_ARG,
                        "exchange.group=%lld with %lld replicas is one group: "
                        "nobody is there to agree with; exchange.replicas=%lld "
-                       "has two",
+                       "would do",
                        (long long)e->group, (long long)e->replicas,
                        (long long)(2 * e->group));
     if (groups % ranks != 0 && ranks % groups != 0)

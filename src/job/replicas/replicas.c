@@ -117,8 +117,8 @@ static tt_status check_exact(const tt_job *job)
         return TT_OK;
     return tt_fail(TT_ERR_ARG,
                    "exact: sums over replicas are taken in pairs, and a rank "
-                   "has %lld of them, which is no power of two; -n %lld has "
-                   "one each",
+                   "has %lld of them, which is no power of two; -n %lld "
+                   "would do",
                    (long long)own, (long long)job->exchange.replicas);
 }
 
@@ -128,7 +128,7 @@ static tt_status check_rest(const tt_job *job)
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s with precision=fp16: the loss scale "
                        "would be another one in each replica; precision=bf16 "
-                       "has none",
+                       "would do",
                        policy_name(job));
     return TT_OK;
 }

@@ -114,13 +114,19 @@ refused() {
     shift
     train no 2 exchange.policy=ps "$@" && die "$*: not refused"
     grep -q "$pattern" "$folder/out" || die "$*: $(cat "$folder/out")"
+    grep -q 'would do' "$folder/out" || die "$*: it is not said what would do: $(cat "$folder/out")"
 }
-refused 'no gradient is old' exchange.clock=bsp exchange.staleness=lr
-refused 'optim=momentum, not adamw' exchange.staleness=momentum optim=adamw
+refused 'exchange.server=sharded would do' zero=1
+refused 'exchange.bound=-1 would do' exchange.clock=bsp exchange.bound=2
+refused 'exchange.gather=mean would do' exchange.clock=absp exchange.gather=median batch=64 accumulate=4
+refused 'optim.master=true would do' precision=bf16 optim.master=false
+refused 'mesh.data=2 alone would do' mesh.tensor=2
+refused 'no gradient is old; exchange.staleness=none would do' exchange.clock=bsp exchange.staleness=lr
+refused 'optim=momentum would do' exchange.staleness=momentum optim=adamw
 refused 'cannot be shared by 2 ranks' exchange.replicas=7 batch=14
 refused 'batch=16 would do' exchange.replicas=8 batch=12
 refused 'exchange.codec=powersgd would do' exchange.codec=factors
-refused 'from 1 to 8' exchange.clock=softsync exchange.bound=9
+refused 'from 1 to 8.*exchange.bound=8 would do' exchange.clock=softsync exchange.bound=9
 refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median
 refused 'changes are pushed' exchange.optimiser=worker exchange.staleness=compensate
@@ -129,3 +135,6 @@ refused 'exchange.schedule=seeded would do' exchange.clock=absp batch=64 accumul
 
 "$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps -n 2 >"$folder/out" 2>&1 && die "verify: not refused"
 grep -q 'compare model.safetensors' "$folder/out" || die "verify: $(cat "$folder/out")"
+"$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps exchange.schedule=wall -n 2 >"$folder/out" 2>&1 &&
+    die "verify by the wall clock: not refused"
+grep -q 'each run has an order of its own' "$folder/out" || die "verify by the wall clock: $(cat "$folder/out")"

@@ -106,17 +106,17 @@ refused() {
     grep -q "$pattern" "$folder/out" || die "$*: $(cat "$folder/out")"
 }
 refused 'exchange.schedule=seeded would do' exchange.schedule=wall
-refused 'leave one out' exchange.local_steps=3
+refused 'exchange.local_epochs=0 would do' exchange.local_steps=3
 refused 'clients would not move' exchange.local_lr=0
-refused 'asks nobody' exchange.fraction=0
+refused 'asks nobody.*would do' exchange.fraction=0
 refused 'exchange.clip=1 would do' exchange.noise=1
 refused 'exchange.weights=equal would do' exchange.noise=1 exchange.clip=1
 refused 'exchange.over=1 would do' exchange.noise=1 exchange.clip=1 exchange.weights=equal exchange.over=2
 refused 'exchange.control=none would do' exchange.noise=1 exchange.clip=1 exchange.weights=equal exchange.control=scaffold
 refused 'does not say where documents end' exchange.split=document
 refused 'too few for 5000 clients' exchange.replicas=5000
-refused 'exchange.codec=none' exchange.codec=topk
-refused 'not zero=1' zero=1
+refused 'exchange.codec=none would do' exchange.codec=topk
+refused 'zero=0 would do' zero=1
 "$TUTTI" train examples/gpt-tiny.yaml exchange.policy=federated exchange.split=dirichlet run="$folder/no" \
     >"$folder/out" 2>&1 && die "dirichlet of tokens: not refused"
 grep -q 'exchange.split=contiguous would do' "$folder/out" || die "tokens: $(cat "$folder/out")"

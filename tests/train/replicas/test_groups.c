@@ -212,7 +212,7 @@ TEST(what_groups_cannot_do_is_said)
         {{MLP, "exchange.replicas=4", "exchange.group=3", OUT("average")},
          "exchange.replicas=6 would do"},
         {{MLP, "exchange.replicas=4", "exchange.group=4", OUT("average")},
-         "exchange.replicas=8 has two"},
+         "exchange.replicas=8 would do"},
         {{MLP, "exchange.replicas=6", "exchange.group=2", OUT("average"),
           "mesh.data=2"},
          "3 groups cannot be shared by 2 ranks"},
