@@ -96,10 +96,11 @@ struct tt_codec_def {
     const char *name, *doc;
     const tt_opt *options; // NULL: none
     int64_t params_bytes;
-    bool is_linear;      // codes of all tensors are added
-    bool is_sparse;      // most entries of what is decoded are 0
-    bool is_unbiased;    // without a residual the sum is right on average
-    bool is_lossless;    // the sum is the sum; a residual would stay 0
+    bool is_linear;   // codes of all tensors are added
+    bool is_sparse;   // most entries of what is decoded are 0
+    bool is_unbiased; // without a residual the sum is right on average
+    bool is_lossless; // the sum is the sum; a residual would stay 0
+    bool has_signs;   // codes jump at 0, so the sign of a rounding error counts
     bool needs_feedback; // without a residual training drifts away
     // Codecs of packets name their operators, others have functions.
     const tt_op_def *encode_op, *sum_op;

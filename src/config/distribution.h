@@ -154,6 +154,9 @@ typedef struct tt_grid {
     const char *layout_text; // "batch:data heads:tensor"
 } tt_grid;
 
+// Whether ranks share layers, and send each other activations: what layout.codec is for.
+bool tt_grid_shares_layers(const tt_grid *grid);
+
 // What layout.DIM says: the axis that cuts it, TT_AXIS_NONE where it names none.
 tt_axis tt_distribution_axis(const tt_distribution *distribution, int dim);
 const char *tt_dim_name(int dim);

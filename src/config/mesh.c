@@ -369,3 +369,9 @@ tt_status tt_grid_make(const tt_distribution *distribution, int32_t ranks,
     *grid_out = grid;
     return grid.layout_text != NULL ? TT_OK : TT_ERR_NOMEM;
 }
+
+bool tt_grid_shares_layers(const tt_grid *grid)
+{
+    return grid->size[TT_AXIS_TENSOR] > 1 || grid->size[TT_AXIS_CONTEXT] > 1 ||
+           grid->size[TT_AXIS_EXPERT] > 1 || grid->size[TT_AXIS_PIPE] > 1;
+}

@@ -124,7 +124,10 @@ static tt_status check_numbers(const tt_job *job)
     if (job->options.exact)
         return tt_fail(TT_ERR_ARG,
                        "exact=true promises the bits of one rank, which "
-                       "empties the pipe before each update; 1f1b does");
+                       "has all gradients before it updates a weight; "
+                       "%s would do",
+                       tt_job_is_late(job) ? "exchange.chunks=1"
+                                           : "pipe.schedule=1f1b");
     if (precision == TT_PRECISION_FP16)
         return tt_fail(TT_ERR_ARG,
                        "precision=fp16 leaves an update out on all stages when "

@@ -16,8 +16,8 @@ static tt_status refuse(const tt__lower *l, const tt_step *step)
     return tt_fail(TT_ERR_ARG,
                    "%s is done for each micro-batch along the axis %s, whose "
                    "ranks must then run micro-batches in one order, and the "
-                   "schedule decides while it runs; pipe.schedule=1f1b has a "
-                   "fixed one",
+                   "schedule decides while it runs; pipe.schedule=1f1b would "
+                   "do",
                    step->name, l->g->mesh.axis[p->axis].name);
 }
 

@@ -253,13 +253,8 @@ static void check_pipe(const tt_distribution *w, tt_str *out)
 // Codes go along the axes that cut layers.
 static void check_layer_codes(const tt_job *job, tt_str *out)
 {
-    static const tt_axis axis[] = {TT_AXIS_TENSOR, TT_AXIS_CONTEXT,
-                                   TT_AXIS_EXPERT, TT_AXIS_PIPE};
     const tt_codec_def *codec = tt_distribution_codec(&job->distribution);
-    int64_t most = 1;
-    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
-        most = job->grid.size[axis[i]] > most ? job->grid.size[axis[i]] : most;
-    if (codec != NULL && most == 1)
+    if (codec != NULL && !tt_grid_shares_layers(&job->grid))
         idle(out, "layout.codec", codec->name,
              "no ranks share layers; mesh.tensor=2 would make two that do");
 }

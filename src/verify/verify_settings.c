@@ -62,6 +62,23 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
     return tt_settings_set(out, "precision", precision, "verify", v->arena);
 }
 
+// Members of a group that sum gradients add them in another order than one rank that has all their
+// samples. A gradient that is zero (of the keys' biases, say) is then another rounding error, with
+// another sign.
+static tt_status refuse_signs(const tt_job *many)
+{
+    const tt_exchange *e = &many->exchange;
+    const tt_codec_def *codec = tt_exchange_codec(e);
+    if (!codec->has_signs || e->group <= 1 || many->options.exact ||
+        strcmp(tt_exchange_policy(e)->name, "allreduce") != 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "exchange.codec=%s with exchange.policy=allreduce inside "
+                   "groups: numbers that are zero but for rounding have signs "
+                   "that depend on the order of sums; exact=true would do",
+                   codec->name);
+}
+
 // One rank carries as many replicas as all ranks together do. It holds tensors whole, so
 // it cannot make the codes of ranks that hold parts of them; stages hold tensors whole, too.
 // An agreement about weights
@@ -99,6 +116,7 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                            "not have; verify them one without the other",
                            tt_exchange_codec(&many->exchange)->name,
                            tt_axis_name[a], (long long)many->grid.size[a]);
+    TT_TRY(refuse_signs(many));
     snprintf(text, sizeof text, "%lld", (long long)many->exchange.replicas);
     return tt_settings_set(out, "exchange.replicas", text, "verify", v->arena);
 }
@@ -108,7 +126,7 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
 static tt_status refuse_codes(const tt_job *many)
 {
     const tt_codec_def *codec = tt_distribution_codec(&many->distribution);
-    return codec == NULL
+    return codec == NULL || !tt_grid_shares_layers(&many->grid)
                ? TT_OK
                : tt_fail(TT_ERR_ARG,
                          "layout.codec=%s: codes lose something of what ranks "

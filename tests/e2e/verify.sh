@@ -60,3 +60,14 @@ if [ -x "$emulated" ]; then
 fi
 left=$(ls "$folder")
 [ -z "$left" ] || die "left behind: $left"
+
+# A code of signs in groups that sum gradients can be compared where sums have one order. Codes of
+# activations that nobody sends change nothing.
+groups='exchange.group=2 exchange.outer.policy=average exchange.outer.every=2'
+# shellcheck disable=SC2086 # words
+out=$(verify examples/gpt-tiny.yaml batch=4 exchange.codec=onebit $groups -n 4 2>&1) && die "signs: not refused: $out"
+echo "$out" | grep -q 'order of sums; exact=true would do' || die "signs: $out"
+# shellcheck disable=SC2086 # words
+out=$(verify examples/gpt-tiny.yaml batch=4 exchange.codec=onebit $groups exact=true -n 4) || die "signs, exact: $out"
+echo "$out" | grep -q 'same bits' || die "signs, exact: $out"
+out=$(verify examples/gpt-tiny.yaml layout.codec=int8 -n 2) || die "layout.codec without layers that are shared: $out"
