@@ -8,6 +8,7 @@
 #include "job/federated/federated.h"
 
 #include <math.h>
+#include <string.h>
 
 static int32_t used_bins(const tt_server *s)
 {
