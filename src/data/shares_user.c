@@ -44,8 +44,9 @@ static tt_status ask_users(const tt_source *source, owned *all)
             return tt_source_blame(
                 source, i,
                 tt_fail(TT_ERR_ARG,
-                        "exchange.split=user: the image is nobody's; "
-                        "data=folder has CLASS/USER/x.png"));
+                        "exchange.split=user: the sample is nobody's; a folder "
+                        "has CLASS/USER/x.png, shards of webdataset have "
+                        "USER/x.jpg, and for csv data.user names a column"));
     }
     return TT_OK;
 }
@@ -96,8 +97,9 @@ tt_status tt__shares_by_user(const tt_source *source,
     if (source->kind != TT_DATA_IMAGES || source->def->user == NULL)
         return tt_fail(TT_ERR_ARG,
                        "exchange.split=user: data=%s does not say whose its "
-                       "samples are; data=folder does (CLASS/USER/x.png), and "
-                       "exchange.split=contiguous asks nobody",
+                       "samples are; folder (CLASS/USER/x.png), webdataset "
+                       "(USER/x.jpg) and csv (data.user) do, and "
+                       "exchange.split=contiguous would do without",
                        source->def->name);
     owned *all = tt_alloc((source->n + 1) * (int64_t)sizeof *all);
     if (all == NULL)

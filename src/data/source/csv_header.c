@@ -30,7 +30,7 @@ typedef struct row {
 } row;
 
 static row read_row(const tt_csv *csv, int64_t *at, int64_t n_columns,
-                    int64_t label)
+                    int64_t label, int64_t user)
 {
     row r = {.is_quoted = true, .is_counted = true};
     bool has_more = true;
@@ -39,6 +39,8 @@ static row read_row(const tt_csv *csv, int64_t *at, int64_t n_columns,
         double number = 0;
         has_more = tt_csv_next(csv, at, &field);
         r.is_quoted = r.is_quoted && field.is_quoted;
+        if (column == user)
+            continue;
         const bool is_number = tt_csv_number(&field, &number);
         const bool is_next = is_number && number == (double)column;
         if (column == label) {
@@ -67,15 +69,16 @@ static bool is_same(const tt_csv_field *a, const tt_csv_field *b)
     return a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, (size_t)a->n) == 0);
 }
 
-bool tt__csv_has_header(const tt_csv *csv, int64_t n_columns, int64_t label)
+bool tt__csv_has_header(const tt_csv *csv, int64_t n_columns, int64_t label,
+                        int64_t user)
 {
     int64_t at = 0, n = 0;
-    const row first = read_row(csv, &at, n_columns, label);
+    const row first = read_row(csv, &at, n_columns, label, user);
     bool has_numbers = true, is_alone = true, is_quoted = true;
     if (first.has_texts)
         return true;
     for (; n < ROWS && !tt_csv_is_end(csv, at); n++) {
-        const row next = read_row(csv, &at, n_columns, label);
+        const row next = read_row(csv, &at, n_columns, label, user);
         has_numbers = has_numbers && !is_text(&next.label);
         is_alone = is_alone && !is_same(&first.label, &next.label);
         is_quoted = is_quoted && next.is_quoted;

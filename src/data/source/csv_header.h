@@ -14,7 +14,9 @@
 //   all of its fields are 0, 1, 2, ..., and there are TT_CSV_COUNTED of them at
 //   least: fewer may be a sample.
 enum { TT_CSV_COUNTED = 8 };
-bool tt__csv_has_header(const tt_csv *csv, int64_t n_columns, int64_t label);
+// The column `user` (-1: none) may have texts and says nothing.
+bool tt__csv_has_header(const tt_csv *csv, int64_t n_columns, int64_t label,
+                        int64_t user);
 
 // Whether the names of a label's column are usual: label, class, target.
 bool tt__csv_is_label_name(const tt_csv_field *field);

@@ -41,9 +41,9 @@ static int64_t find_column(const tt_csv_table *t, const char *name)
 
 static bool has_names(const tt_csv_table *t, tt_csv_header header)
 {
-    return header == TT_CSV_HEADER_YES ||
+    return header == TT_CSV_HEADER_YES || t->is_named ||
            (header == TT_CSV_HEADER_AUTO &&
-            tt__csv_has_header(&t->csv, t->n_columns, t->label));
+            tt__csv_has_header(&t->csv, t->n_columns, t->label, t->user));
 }
 
 static bool read_index(const char *label, int64_t *index_out)
@@ -55,21 +55,35 @@ static bool read_index(const char *label, int64_t *index_out)
     return *end == '\0';
 }
 
-// A column by number; below 0 it is counted from the end.
-static tt_status choose_by_index(tt_csv_table *t, int64_t index)
+// A column by number, below 0 counted from the end, or by its name in the first row.
+static tt_status choose_column(tt_csv_table *t, tt_csv_header header,
+                               const char *setting, const char *word,
+                               int64_t *column_out)
 {
-    t->label = index < 0 ? t->n_columns + index : index;
-    if (t->label < 0 || t->label >= t->n_columns)
-        return tt_fail(TT_ERR_ARG,
-                       "data.label=%lld: there are %lld columns, from 0 on",
-                       (long long)index, (long long)t->n_columns);
-    return TT_OK;
+    int64_t index = 0;
+    if (read_index(word, &index)) {
+        *column_out = index < 0 ? t->n_columns + index : index;
+        return *column_out >= 0 && *column_out < t->n_columns
+                   ? TT_OK
+                   : tt_fail(TT_ERR_ARG,
+                             "%s=%lld: there are %lld columns, from 0 on",
+                             setting, (long long)index,
+                             (long long)t->n_columns);
+    }
+    *column_out = header == TT_CSV_HEADER_NO ? -1 : find_column(t, word);
+    t->is_named = true;
+    return *column_out >= 0
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "no column of the first row is called \"%s\"; set %s "
+                         "to a name or a number (from 0)",
+                         word, setting);
 }
 
 static void choose_by_itself(tt_csv_table *t, tt_csv_header header)
 {
     static const char *const names[] = {"label", "class", "target"};
-    t->label = t->n_columns - 1;
+    t->label = t->n_columns - (t->user == t->n_columns - 1 ? 2 : 1);
     t->has_header = has_names(t, header);
     for (size_t i = 0; t->has_header && i < sizeof names / sizeof *names; i++) {
         const int64_t column = find_column(t, names[i]);
@@ -83,28 +97,30 @@ static void choose_by_itself(tt_csv_table *t, tt_csv_header header)
 static tt_status choose_label(tt_csv_table *t, tt_csv_header header,
                               const char *label)
 {
-    int64_t index = 0;
     if (label[0] == '\0') {
         choose_by_itself(t, header);
         return TT_OK;
     }
-    if (read_index(label, &index)) {
-        TT_TRY(choose_by_index(t, index));
-        t->has_header = has_names(t, header);
-        return TT_OK;
-    }
-    t->label = header == TT_CSV_HEADER_NO ? -1 : find_column(t, label);
-    t->has_header = true;
-    if (t->label < 0)
-        return tt_fail(TT_ERR_ARG,
-                       "no column of the first row is called \"%s\"; set "
-                       "data.label to a name or a number (from 0)",
-                       label);
+    TT_TRY(choose_column(t, header, "data.label", label, &t->label));
+    t->has_header = has_names(t, header);
     return TT_OK;
 }
 
+static tt_status choose_user(tt_csv_table *t, tt_csv_header header,
+                             const char *user)
+{
+    t->user = -1;
+    if (user[0] == '\0')
+        return TT_OK;
+    if (t->n_columns < 3)
+        return tt_fail(TT_ERR_ARG,
+                       "it has two columns and data.user needs three: numbers, "
+                       "a label and whose they are");
+    return choose_column(t, header, "data.user", user, &t->user);
+}
+
 static tt_status read_first(tt_csv_table *t, tt_csv_header header,
-                            const char *label)
+                            const char *label, const char *user)
 {
     tt_csv_field field;
     int64_t at = 0;
@@ -116,7 +132,13 @@ static tt_status read_first(tt_csv_table *t, tt_csv_header header,
         return tt_fail(TT_ERR_ARG,
                        "it has one column and samples need two: numbers and a "
                        "label; is data.separator another?");
+    TT_TRY(choose_user(t, header, user));
     TT_TRY(choose_label(t, header, label));
+    if (t->label == t->user)
+        return tt_fail(TT_ERR_ARG,
+                       "data.label and data.user are both column %lld; set "
+                       "data.label to another",
+                       (long long)t->label);
     t->first_row = t->has_header ? at : 0;
     return TT_OK;
 }
@@ -167,6 +189,13 @@ static tt_status check_label(tt_csv_table *t, tt_csv_field field)
     return TT_OK;
 }
 
+static tt_status check_user(const tt_csv_table *t, tt_csv_field field)
+{
+    field = tt_csv_trim(field);
+    return field.is_broken || field.n == 0 ? bad_field(t, &field, t->user)
+                                           : TT_OK;
+}
+
 static tt_status check_row(tt_csv_table *t, int64_t *at)
 {
     tt_csv_field field;
@@ -177,6 +206,10 @@ static tt_status check_row(tt_csv_table *t, int64_t *at)
         has_more = tt_csv_next(&t->csv, at, &field);
         if (column == t->label) {
             TT_TRY(check_label(t, field));
+            continue;
+        }
+        if (column == t->user) {
+            TT_TRY(check_user(t, field));
             continue;
         }
         if (!tt_csv_number(&field, &value))
@@ -233,7 +266,7 @@ static void skip_mark(tt_csv *csv)
 
 tt_status tt_csv_table_open(tt_csv_table *table, const char *path,
                             char separator, tt_csv_header header,
-                            const char *label)
+                            const char *label, const char *user)
 {
     table->path = path;
     TT_TRY(tt_blob_open(path, &table->blob));
@@ -242,7 +275,7 @@ tt_status tt_csv_table_open(tt_csv_table *table, const char *path,
                           .n = table->blob.n,
                           .separator = separator};
     skip_mark(&table->csv);
-    tt_status status = read_first(table, header, label);
+    tt_status status = read_first(table, header, label, user);
     if (status == TT_OK)
         status = check_rows(table);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", path);
@@ -263,13 +296,14 @@ int64_t tt_csv_table_row(const tt_csv_table *table, int64_t row)
     return at;
 }
 
-tt_csv_field tt_csv_table_label(const tt_csv_table *table, int64_t *at)
+tt_csv_field tt_csv_table_field(const tt_csv_table *table, int64_t column,
+                                int64_t *at)
 {
-    tt_csv_field field, label = {0};
-    for (int64_t column = 0; column < table->n_columns; column++) {
+    tt_csv_field field, found = {0};
+    for (int64_t i = 0; i < table->n_columns; i++) {
         (void)tt_csv_next(&table->csv, at, &field);
-        if (column == table->label)
-            label = tt_csv_trim(field);
+        if (i == column)
+            found = tt_csv_trim(field);
     }
-    return label;
+    return found;
 }

@@ -13,7 +13,7 @@
 enum { TEXTS_MAX = 10000 };
 
 typedef struct params {
-    const char *label;
+    const char *label, *user;
     int header, separator;
     tt_i64s shape;
 } params;
@@ -51,7 +51,7 @@ static tt_status collect(csv *c, const tt_csv_table *t)
 {
     int64_t byte = t->first_row;
     for (int64_t row = 0; row < t->n_rows; row++) {
-        tt_csv_field label = tt_csv_table_label(t, &byte);
+        tt_csv_field label = tt_csv_table_field(t, t->label, &byte);
         if (c->n_texts > 0 && find_text(c, &label) != NULL)
             continue;
         if (c->n_texts == TEXTS_MAX)
@@ -116,7 +116,7 @@ static tt_status number_labels(csv *c, const tt_csv_table *other)
 static tt_status set_shape(csv *c, const tt_i64s *shape, bool has_bytes)
 {
     tt_source *s = &c->source;
-    const int64_t n = c->table.n_columns - 1;
+    const int64_t n = c->table.n_columns - (c->table.user >= 0 ? 2 : 1);
     s->channels = n;
     s->height = s->width = 1;
     if (shape->n == 0)
@@ -144,7 +144,7 @@ static tt_status open_table(tt_csv_table *table, const char *setting,
     if (path[0] == '\0')
         return tt_fail(TT_ERR_ARG, "%s is not set: the file to read", setting);
     return tt_csv_table_open(table, path, separators[p->separator],
-                             (tt_csv_header)p->header, p->label);
+                             (tt_csv_header)p->header, p->label, p->user);
 }
 
 static tt_status fill(csv *c, const tt_source_request *r, const params *p,
@@ -239,10 +239,23 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
         (void)tt_csv_number(&field, &value); // it was checked
         if (column == t->label)
             *label_out = label_of(c, &field, value);
-        else
+        else if (column != t->user)
             put(c, out, n++, value);
     }
     return TT_OK;
+}
+
+static const char *user(const tt_source *source, int64_t index,
+                        int64_t *bytes_out)
+{
+    const csv *c = (const csv *)source;
+    if (c->table.user < 0)
+        return NULL;
+    int64_t at = tt_csv_table_row(&c->table, c->first + index);
+    const tt_csv_field field =
+        tt_csv_table_field(&c->table, c->table.user, &at);
+    *bytes_out = field.n;
+    return field.p;
 }
 
 static tt_status files(const tt_source *source, tt_file_list *list)
@@ -255,6 +268,10 @@ static const tt_opt options[] = {
      "the label's column, a name or a number from 0; else label, "
      "class, target, or the last",
      TT_OPT_STR, offsetof(params, label)},
+    {"user", "",
+     "the column that says whose a row is, a name or a number from 0: no "
+     "feature, but what exchange.split=user asks",
+     TT_OPT_STR, offsetof(params, user)},
     {"header", "auto", "whether the first row has names", TT_OPT_CHOICE,
      offsetof(params, header), "auto|yes|no"},
     {"separator", "comma", "what is between fields", TT_OPT_CHOICE,
@@ -274,5 +291,6 @@ const tt_source_def tt_source_csv = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .user = user,
     .files = files,
 };

@@ -4,7 +4,8 @@
 // sample: KEY.jpg (or what else decode.h names) is its image. KEY.cls is its class, a
 // decimal number; without it that is "label", "class", "cls" or "target" of KEY.json,
 // or the number in KEY.txt. Where there is no such member, one with more dots will do:
-// KEY.left.jpg. Other members are not looked at.
+// KEY.left.jpg. Other members are not looked at. The folder of KEY is a user's, for those who
+// ask (exchange.split=user).
 //
 // WebDataset reads shards from front to back and shuffles in a buffer. Here any sample
 // can be read at any time, since the order is a function of the position (order.h).
@@ -92,6 +93,20 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     TT_TRY(tt_encoded_image(read_encoded, source, index, out));
     *label_out = w->v[w->first + index].label;
     return TT_OK;
+}
+
+// Of USER/KEY.jpg.
+static const char *user(const tt_source *source, int64_t index,
+                        int64_t *bytes_out)
+{
+    const webdataset *w = (const webdataset *)source;
+    const char *name = w->names.text + w->v[w->first + index].name;
+    name += strncmp(name, "./", 2) == 0 ? 2 : 0; // as tar writes it
+    const char *end = strrchr(name, '/');
+    if (end == NULL)
+        return NULL;
+    *bytes_out = end - name;
+    return name;
 }
 
 static tt_status files(const tt_source *source, tt_file_list *list)
@@ -393,6 +408,7 @@ const tt_source_def tt_source_webdataset = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .user = user,
     .blame = blame,
     .files = files,
 };

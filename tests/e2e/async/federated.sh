@@ -139,3 +139,40 @@ users() {
 users by_user 3 || die "by user: $(cat "$folder/out")"
 users too_many 4 && die "3 users, 4 clients: not refused"
 grep -q 'exchange.replicas=3 would do' "$folder/out" || die "by user: $(cat "$folder/out")"
+
+# Rows of a table by a column, with names or without; members of shards by their folder.
+printf 'who,x,y,label\n' >"$folder/named.csv"
+for i in 1 2 3 4 5 6; do
+    for user in ann bob cyd; do
+        echo "$user,0.$i,0.${#user}$i,$((i % 2))"
+    done
+done | tee "$folder/plain.csv" >>"$folder/named.csv"
+table() {
+    "$TUTTI" train model=mlp model.layers=1 model.width=8 data=csv data.path="$folder/$2" batch=2 \
+        exchange.policy=federated exchange.split=user run="$folder/$1" train.steps=3 threads=1 data.holdout=0 \
+        exchange.replicas=3 "$3" >"$folder/out" 2>&1
+}
+table named named.csv data.user=who || die "a column by its name: $(cat "$folder/out")"
+table numbered plain.csv data.user=0 || die "a column by its number: $(cat "$folder/out")"
+[ "$(cksum <"$folder/named/checkpoints/step-00000003/model.safetensors")" = "$(cksum <"$folder/numbered/checkpoints/step-00000003/model.safetensors")" ] ||
+    die "a column by its name and by its number are not the same users"
+table no_user plain.csv data.label=3 && die "texts among the features: not refused"
+table no_column plain.csv data.user=7 && die "column 7: not refused"
+grep -q 'there are 4 columns' "$folder/out" || die "column 7: $(cat "$folder/out")"
+table both named.csv data.user=label && die "the label's column is the user's: not refused"
+for user in ann bob cyd; do
+    mkdir -p "$folder/shard/$user"
+    for i in 1 2 3 4; do
+        cp "$folder/users/dots/$user/$i.pgm" "$folder/shard/$user/$i.pgm"
+        echo $((i % 2)) >"$folder/shard/$user/$i.cls"
+    done
+done
+(cd "$folder/shard" && tar cf ../images.tar ann/* bob/* cyd/* && cd ann && tar cf ../../flat.tar ./*)
+shards() {
+    "$TUTTI" train model=mlp model.layers=1 model.width=8 data=webdataset data.path="$folder/$1.tar" image=4 batch=2 \
+        exchange.policy=federated exchange.split=user run="$folder/$1" train.steps=3 threads=1 data.holdout=0 \
+        exchange.replicas="$2" >"$folder/out" 2>&1
+}
+shards images 3 || die "shards by user: $(cat "$folder/out")"
+shards flat 1 && die "members without a folder: not refused"
+grep -q "the sample is nobody's" "$folder/out" || die "members without a folder: $(cat "$folder/out")"
