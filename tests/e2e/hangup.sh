@@ -43,9 +43,9 @@ saved() {
     ls "$1"/checkpoints | grep -q '^step-' || fail "$1: nothing was saved"
 }
 
-# SIGHUP saves, on one rank and on two.
+# SIGHUP saves, on one rank and on two. (Whoever started these tests may have had it ignored.)
 for ranks in 1 2; do
-    "$tutti" train gpt.yaml run=hup$ranks train.steps=10000000 -n $ranks \
+    env --default-signal=HUP "$tutti" train gpt.yaml run=hup$ranks train.steps=10000000 -n $ranks \
         >out 2>err &
     pid=$!
     started hup$ranks

@@ -37,6 +37,8 @@ static tt_status describe(const tt_compare *c, tt_str *out)
     if (c->launch[0] != NULL)
         tt_str_addf(out, "# launched by %s\n",
                     tt_cli_value(c->cli, "--launch"));
+    if (tt_cli_has(c->cli, "--seeded"))
+        tt_str_addf(out, "# workers by a seeded clock\n");
     for (int64_t i = 0; i < c->cli->settings.n; i++) {
         const tt_setting *s = &c->cli->settings.v[i];
         if (strcmp(s->key, "run") != 0)
@@ -296,6 +298,9 @@ static const tt_flag flags[] = {
     {"--where", "systems whose field has the word, as codec=topk",
      "FIELD=WORD"},
     {"--system", "a system of one's own", "FILE.yaml"},
+    {"--seeded",
+     "workers without waiting by a drawn clock: losses repeat to the bit, "
+     "times mean little"},
     {"--no-timeline", "no short runs that show one step of each"},
     {"--csv", "the table as a file", "FILE"},
     {"--fresh", "begin again; the old comparison is renamed FOLDER.1"},

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json_read.h"
 #include "cli/compare/compare.h"
+#include "policy/policy.h"
 #include "store/metrics.h"
 
 #include <errno.h>
@@ -102,6 +103,24 @@ static tt_status add_program(child *p)
     return TT_OK;
 }
 
+// Workers at their own pace go by the wall clock, because a comparison is about times; a
+// clock that is drawn has none that could be compared.
+static bool is_by_wall(const child *p, const tt_compare_one *one)
+{
+    const tt_setting *policy =
+        tt_settings_find(&one->system.settings, "exchange.policy");
+    const tt_policy_def *def =
+        policy != NULL ? tt_policy_find(policy->value) : NULL;
+    const tt_opt *o = def != NULL ? def->options : NULL;
+    if (tt_cli_has(p->of->cli, "--seeded") ||
+        tt_settings_find(&p->of->cli->settings, "exchange.schedule") != NULL ||
+        tt_settings_find(&one->system.settings, "exchange.schedule") != NULL)
+        return false;
+    while (o != NULL && o->name != NULL && strcmp(o->name, "schedule") != 0)
+        o++;
+    return o != NULL && o->name != NULL;
+}
+
 static tt_status make_args(child *p, const tt_compare_one *one, bool is_trace)
 {
     tt_arena *arena = p->of->cli->arena;
@@ -112,6 +131,8 @@ static tt_status make_args(child *p, const tt_compare_one *one, bool is_trace)
     add_given(p);
     add(p, tt_arena_printf(arena, "system=%s", one->word));
     add(p, tt_arena_printf(arena, "run=%s", p->folder));
+    if (is_by_wall(p, one))
+        add(p, "exchange.schedule=wall");
     if (is_trace) {
         add(p, "log.trace=true");
         add(p, "log.every=1");

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_read.h"
 #include "cli/compare/compare.h"
+#include "exchange/diary.h"
 #include "store/metrics.h"
 
 #include <math.h>
@@ -137,6 +138,28 @@ static double read_staleness(const char *folder, tt_arena *arena)
     return n > 0 ? sum / n : (double)NAN;
 }
 
+// The part of their time in which workers wait for others; NaN: there are none that go by
+// the wall clock.
+static double read_waiting(const char *folder, tt_arena *arena)
+{
+    const tt_json_value *root = read_json(folder, "workers.json", arena);
+    const tt_json_value *workers = tt_json_get(root, "workers");
+    const char *unit = tt_json_text(tt_json_get(root, "unit"), "");
+    double waiting = 0, all = 0;
+    if (workers == NULL || strcmp(unit, "seconds") != 0)
+        return (double)NAN;
+    for (const tt_json_value *w = workers->first; w != NULL; w = w->next) {
+        const tt_json_value *time = tt_json_get(w, "time");
+        for (int c = 0; c < TT_N_CAUSES; c++) {
+            double v = tt_json_number(tt_json_get(time, tt_cause_name[c]), 0);
+            all += v;
+            if (c != TT_CAUSE_COMPUTING && c != TT_CAUSE_WASTED)
+                waiting += v;
+        }
+    }
+    return all > 0 ? waiting / all : (double)NAN;
+}
+
 static tt_status read_run(const tt_compare *c, const char *name, run *out)
 {
     tt_arena *arena = c->cli->arena;
@@ -148,7 +171,9 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
         tt_metrics_read(folder, arena, &m) != TT_OK)
         return TT_OK;
     out->step = usual(&m, "step_seconds", arena);
-    out->exposed = usual(&m, "comm/exposed_seconds", arena);
+    const double waiting = read_waiting(folder, arena);
+    out->exposed = isnan(waiting) ? usual(&m, "comm/exposed_seconds", arena)
+                                  : waiting * out->step;
     out->bytes = usual(&m, "comm/bytes", arena);
     out->staleness = read_staleness(folder, arena);
     read_facts(folder, out, arena);

@@ -86,10 +86,18 @@ train bad 2 exchange.limit=0.9 optim.lr=0.001
 says 'has refused .* of worker [0-3] (rank [01])'
 grep -q 'has refused' "$folder/bad/report.html" || die 'the report does not say who was refused'
 
-# Systems side by side: staleness where there is one.
-"$TUTTI" compare examples/mlp-tiny.yaml ddp downpour -n 2 train.steps=4 log.every=1 threads=1 \
-    --no-timeline run="$folder/compared" >"$folder/out" 2>"$folder/err" || die "compare: $(cat "$folder/err")"
-grep -q '^system .*staleness$' "$folder/out" || die "no column of staleness: $(cat "$folder/out")"
-grep -q '^ddp .* -$' "$folder/out" || die "ddp has staleness: $(cat "$folder/out")"
-grep -q '^downpour .* 0\.[0-9]*$' "$folder/out" || die "downpour has none: $(cat "$folder/out")"
-grep -qF '<th scope="col">staleness</th>' "$folder/compared/index.html" || die 'the page has no staleness'
+# Systems side by side: staleness where there is one, by a drawn clock and by the wall's.
+for clock in seeded wall; do
+    "$TUTTI" compare examples/mlp-tiny.yaml ddp downpour -n 2 train.steps=4 log.every=1 threads=1 \
+        --no-timeline $([ $clock = wall ] || echo --seeded) run="$folder/compared-$clock" \
+        >"$folder/out" 2>"$folder/err" || die "compare: $(cat "$folder/err")"
+    grep -q '^system .*staleness$' "$folder/out" || die "no column of staleness: $(cat "$folder/out")"
+    grep -q '^ddp .* -$' "$folder/out" || die "ddp has staleness: $(cat "$folder/out")"
+    grep -q '^downpour .* [0-9.]*$' "$folder/out" || die "downpour has none: $(cat "$folder/out")"
+    [ $clock = "$([ -f "$folder/compared-$clock/downpour-1/schedule.txt" ] && echo wall || echo seeded)" ] ||
+        die "$clock: downpour went by the other clock"
+done
+cmp -s "$folder"/compared-seeded/downpour-[12]/checkpoints/step-00000004/model.safetensors ||
+    die 'a drawn clock gives other weights in the second round'
+awk '/^downpour/ { exit !($4 + 0 > 0) }' "$folder/out" || die "by the wall clock nobody waited: $(cat "$folder/out")"
+grep -qF '<th scope="col">staleness</th>' "$folder/compared-wall/index.html" || die 'the page has no staleness'
