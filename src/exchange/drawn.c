@@ -27,9 +27,11 @@ static double seconds_of(const tt_drawn *d, int32_t worker)
 static void begin_at(tt_drawn *d, int32_t worker, double t)
 {
     tt_drawn_worker *w = &d->worker[worker];
+    const int asked = d->rules.has_proxies ? 2 : 1;
+    const int hops = 1 + (d->rules.is_eager ? 0 : asked);
     w->turn = (tt_turn){.worker = worker,
                         .began = t,
-                        .moved = (d->rules.is_eager ? 1 : 2) * d->rules.delay,
+                        .moved = hops * d->rules.delay,
                         .computed = seconds_of(d, worker)};
     w->due = t + w->turn.computed + w->turn.moved;
 }
@@ -75,6 +77,22 @@ int32_t tt_drawn_next(tt_drawn *drawn)
         return next;
     arrive(drawn, next, drawn->worker[next].due);
     return next;
+}
+
+double tt_drawn_due(const tt_drawn *drawn)
+{
+    double due = HUGE_VAL;
+    for (int32_t i = 0; i < drawn->rules.workers; i++)
+        due = fmin(due, drawn->worker[i].due);
+    return due;
+}
+
+void tt_drawn_hop(tt_drawn *drawn, int32_t worker, double sent, double now)
+{
+    tt_drawn_worker *w = &drawn->worker[worker];
+    tt_diary_add(&drawn->diary, worker, TT_CAUSE_HELD, w->since, sent);
+    tt_diary_add(&drawn->diary, worker, TT_CAUSE_MESSAGES, sent, now);
+    w->since = drawn->now = now;
 }
 
 void tt_drawn_arrived(tt_drawn *drawn, int32_t worker, double now,

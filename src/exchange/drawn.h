@@ -31,6 +31,7 @@ typedef struct tt_drawn_rules {
     double length; // of a pause
     double delay;  // of a message
     bool is_eager; // weights come unasked: nobody waits for their message
+    bool has_proxies; // of exchange/tree.h: weights make two hops to a worker
 } tt_drawn_rules;
 
 typedef struct tt_drawn_worker {
@@ -55,6 +56,12 @@ tt_status tt_drawn_init(tt_drawn *drawn, const tt_drawn_rules *rules,
 
 // Who delivers next; it is then `now`, and the worker waits. -1: all wait.
 int32_t tt_drawn_next(tt_drawn *drawn);
+
+// When that will be; infinity: all wait.
+double tt_drawn_due(const tt_drawn *drawn);
+
+// It is `now`: what was held at a worker's proxy and left it at `sent` is at the server.
+void tt_drawn_hop(tt_drawn *drawn, int32_t worker, double sent, double now);
 
 // The worker gets its answer now and begins its next gradient.
 void tt_drawn_begin(tt_drawn *drawn, int32_t worker);

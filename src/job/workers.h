@@ -61,6 +61,14 @@ typedef struct tt_rounds {
     double epsilon, delta;
 } tt_rounds;
 
+// What the server took and sent, from the first step on; of shards the sum. The weights that
+// workers begin with do not count.
+typedef struct tt_server_did {
+    int64_t proxies; // 0: workers push to the server themselves
+    int64_t pushes, answers;
+    int64_t bytes_in, bytes_out;
+} tt_server_did;
+
 // What workers did, from the first step on. By the wall clock rank 0 knows.
 typedef struct tt_workers {
     int32_t n;
@@ -79,6 +87,7 @@ typedef struct tt_workers {
     double busy, seconds;
     int64_t n_made;
     bool has_server;
+    tt_server_did server;
 } tt_workers;
 
 // The epsilon that a federation has spent so far; not a number without noise.

@@ -48,6 +48,10 @@ static const tt_opt options[] = {
      "ranks, from the first on, that keep weights and have no workers; 0: "
      "weights are kept beside workers",
      TT_OPT_I64, AT(servers), NULL, 0, 1e6},
+    {"proxies", "0",
+     "between workers and the server: each adds up the gradients of a group of "
+     "workers and hands it weights; 0: none",
+     TT_OPT_I64, AT(proxies), NULL, 0, 1e6},
     {"optimiser", "server",
      "where it runs: at the server, which gets gradients, or at each worker, "
      "which pushes the change of its weights",
@@ -68,7 +72,7 @@ const tt_policy_def tt_policy_ps = {
     .doc = "Workers push gradients to a server and fetch weights, each at its "
            "own pace.",
     .paper = "Dean 2012, Ho 2013, Li 2014; softsync Zhang 2016; backup Chen "
-             "2016; compensation Zheng 2017",
+             "2016; compensation Zheng 2017; proxies Gupta 2016",
     .kind = TT_POLICY_DYNAMIC,
     .options = options,
     .params_bytes = sizeof(tt_ps_params),

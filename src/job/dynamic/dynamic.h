@@ -18,6 +18,7 @@
 //   wall_rules     its order, updates, answers   wall_post        its letters
 //   dynamic_check  refusals                      coder            gradients as codes
 //   dynamic_did    for reports                   stepper          optimisers of workers
+//   proxy          sums between workers and the server
 //   crowd, hog     workers with weights of their own; or that share them without locks
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
@@ -28,6 +29,7 @@
 
 #include "exchange/clock.h"
 #include "exchange/drawn.h"
+#include "exchange/tree.h"
 #include "exchange/vector.h"
 #include "job/dynamic/dynamic_check.h"
 #include "job/dynamic/dynamic_post.h"
@@ -99,6 +101,8 @@ typedef struct tt_dynamic {
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
     double *rate;                // per worker: the rate of its local steps
+    tt_tree *tree;               // proxies, or NULL
+    void *from_member;           // a gradient on its way to its proxy
     struct tt__coder *coder;     // of gradients, or NULL
     struct tt__stepper *stepper; // workers' optimisers, or NULL
     struct tt__crowd *crowd; // of workers with weights of their own, or NULL
@@ -127,6 +131,25 @@ static inline char *tt__element_at(const tt_dynamic *d, void *vector, int64_t i)
 static inline int32_t tt__worker_rank(const tt_dynamic *d, int32_t worker)
 {
     return d->servers + worker / d->per_rank;
+}
+
+// Who the server takes it for: its proxy, or itself.
+static inline int32_t tt__pusher(const tt_dynamic *d, int32_t worker)
+{
+    return d->tree != NULL ? tt_tree_proxy(d->tree, worker) : worker;
+}
+
+// Whether its gradient is at the server, and it has no weights since.
+static inline bool tt__worker_waits(const tt_dynamic *d, int32_t worker)
+{
+    return d->server.worker[tt__pusher(d, worker)].is_waiting;
+}
+
+// Gradients that it has delivered, to the server or its proxy.
+static inline int64_t tt__worker_pushed(const tt_dynamic *d, int32_t worker)
+{
+    const bool is_here = d->tree != NULL && d->tree->is_here[worker];
+    return d->server.worker[tt__pusher(d, worker)].pushed + (is_here ? 1 : 0);
 }
 
 // The worker, if it is this rank's; else NULL.

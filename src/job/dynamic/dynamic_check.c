@@ -2,6 +2,7 @@
 // a sentence.
 
 #include "job/dynamic/hog.h"
+#include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
 #include "job/federated/federated.h"
 
@@ -180,12 +181,14 @@ static tt_status check_gather(const tt_job *job, const tt_clock_def *clock,
         return tt_fail(TT_ERR_ARG,
                        "exchange.gather=krum compares whole gradients, and a "
                        "shard has parts; exchange.server=single would do");
-    if (p->gather != TT_GATHER_MEAN && 2 * p->bad >= job->workers)
+    const int32_t n = tt__proxy_pushers(job);
+    if (p->gather != TT_GATHER_MEAN && 2 * p->bad >= n)
         return tt_fail(TT_ERR_ARG,
-                       "exchange.bad=%lld of %d workers leaves no majority; "
+                       "exchange.bad=%lld of %d %s leaves no majority; "
                        "exchange.bad=%d would do",
-                       (long long)p->bad, job->workers, (job->workers - 1) / 2);
-    if (p->gather != TT_GATHER_MEAN && job->workers > TT_GATHER_MOST / 2)
+                       (long long)p->bad, n,
+                       p->proxies > 0 ? "proxies" : "workers", (n - 1) / 2);
+    if (p->gather != TT_GATHER_MEAN && n > TT_GATHER_MOST / 2)
         return tt_fail(TT_ERR_ARG,
                        "exchange.gather compares at most %d workers, not %d; "
                        "exchange.replicas=%d would do",
@@ -198,7 +201,7 @@ double tt__dynamic_momentum(const tt_job *job)
     const double own = job->optim_params.params.momentum;
     return job->workers > 0 && !tt__crowd_is(job) &&
                    tt__server_params(job)->staleness == TT_STALE_MOMENTUM
-               ? own - (1 - 1.0 / job->workers)
+               ? own - (1 - 1.0 / tt__proxy_pushers(job))
                : own;
 }
 
@@ -275,7 +278,8 @@ tt_status tt__dynamic_check(tt_job *job)
         TT_TRY(tt__crowd_check(job));
         return set_grid(job);
     }
-    TT_TRY(tt_clock_bound(clock, job->workers, p->bound, &bound));
+    TT_TRY(tt__proxy_check(job, clock));
+    TT_TRY(tt_clock_bound(clock, tt__proxy_pushers(job), p->bound, &bound));
     TT_TRY(check_parts(job, clock));
     TT_TRY(check_gather(job, clock, bound));
     TT_TRY(check_stale(job, clock));

@@ -25,7 +25,7 @@ static double pace_of(const tt_dynamic *d, int32_t worker)
 {
     const tt_diary *diary = &d->drawn.diary;
     const tt_drawn_worker *w = &d->drawn.worker[worker];
-    const int64_t n = d->server.worker[worker].pushed;
+    const int64_t n = tt__worker_pushed(d, worker);
     const double sum = tt_diary_sum(diary, worker, TT_CAUSE_COMPUTING) +
                        tt_diary_sum(diary, worker, TT_CAUSE_WASTED);
     const double open = isfinite(w->due) ? d->drawn.now - w->turn.began : 0;
@@ -53,7 +53,7 @@ static double median_pace(const tt_worker_row *row, int32_t n)
 // Gradients whose age was counted.
 static int64_t used_by(const tt_dynamic *d, int32_t worker)
 {
-    const tt_server_worker *w = &d->server.worker[worker];
+    const tt_server_worker *w = &d->server.worker[tt__pusher(d, worker)];
     if (d->crowd == NULL)
         return w->pushed - w->n_dropped - w->n_pending;
     const int64_t used = tt_peer_used(&d->crowd->rules, worker);
@@ -65,11 +65,11 @@ static int64_t used_by(const tt_dynamic *d, int32_t worker)
 static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
                      tt_worker_row *row)
 {
-    const tt_server_worker *w = &d->server.worker[i];
+    const tt_server_worker *w = &d->server.worker[tt__pusher(d, i)];
     const int64_t used = used_by(d, i);
     const int64_t bytes = tt_vector_bytes(&d->all);
     *row = (tt_worker_row){.rank = tt__worker_rank(d, i),
-                           .pushed = w->pushed,
+                           .pushed = tt__worker_pushed(d, i),
                            .dropped = w->n_dropped,
                            .refused = d->n_refused[i],
                            .staleness =
@@ -83,6 +83,26 @@ static void fill_row(const tt_dynamic *d, const tt_workers *all, int32_t i,
     }
     for (int c = 0; all->unit != NULL && c < TT_N_CAUSES; c++)
         row->time[c] = fmax(0, tt_diary_sum(&all->diary, i, c));
+}
+
+// What the server heard and said.
+static tt_server_did server_of(const tt_dynamic *d)
+{
+    const int64_t bytes = tt_vector_bytes(&d->all);
+    tt_server_did l = {.pushes = d->server.n_pushed};
+    if (d->crowd != NULL)
+        return (tt_server_did){0};
+    for (int32_t i = 0; i < d->server.rules.workers; i++)
+        l.answers += d->server.worker[i].pushed -
+                     (d->server.worker[i].is_waiting ? 1 : 0);
+    for (int32_t i = 0; i < d->workers; i++)
+        l.bytes_in += (int64_t)d->up[i];
+    if (d->tree != NULL) {
+        l.proxies = d->tree->rules.proxies;
+        l.bytes_in = l.pushes * bytes;
+    }
+    l.bytes_out = l.answers * bytes;
+    return l;
 }
 
 tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
@@ -115,6 +135,7 @@ tt_status tt_job_workers_did(const tt_job *job, tt_arena *arena,
                             d->crowd != NULL && d->hog == NULL ? 0 : d->seconds,
                         .n_made = d->n_updates,
                         .has_server = d->crowd == NULL};
+    out->server = server_of(d);
     out->messages = d->crowd != NULL ? d->crowd->rules.messages : 0;
     if (d->is_live)
         out->unit = "seconds";
@@ -156,15 +177,17 @@ tt_workers_sums tt_job_workers_sums(const tt_job *job)
         return s;
     if (d->federated != NULL)
         return tt__federated_sums(d);
+    // Gradients; a proxy's sum is one of each of its workers.
+    const int64_t each = d->workers / d->server.rules.workers;
     s.updates = d->server.version;
-    s.pushed = d->server.n_pushed;
-    s.dropped = d->server.n_dropped;
+    s.dropped = d->server.n_dropped * each;
     s.time = d->list == NULL ? d->drawn.now : (double)NAN;
     for (int b = 0; b < TT_STALENESS_BINS; b++)
-        s.used += d->server.histogram[b];
+        s.used += d->server.histogram[b] * each;
     for (int32_t i = 0; i < d->workers; i++) {
+        s.pushed += tt__worker_pushed(d, i);
         s.refused += d->n_refused[i];
-        s.stale += d->server.worker[i].n_stale;
+        s.stale += d->server.worker[tt__pusher(d, i)].n_stale;
     }
     return s;
 }

@@ -4,6 +4,7 @@
 #include "config/pace.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
@@ -139,7 +140,7 @@ static tt_status make_rules(tt_dynamic *d)
     const tt_ps_params *p = d->params;
     int n = 0;
     tt_server_rules rules = {
-        .workers = d->workers,
+        .workers = tt__proxy_pushers(job),
         .clock = tt_clock_all(&n)[p->clock],
         .reject = p->staleness == TT_STALE_REJECT ? p->reject : -1,
         .is_noted = tt__crowd_is(job)};
@@ -150,8 +151,9 @@ static tt_status make_rules(tt_dynamic *d)
                             .pause = p->pace.pause,
                             .length = p->pace.length,
                             .delay = p->pace.delay,
-                            .is_eager = rules.clock->is_eager};
-    TT_TRY(tt_clock_bound(rules.clock, d->workers, p->bound, &rules.bound));
+                            .is_eager = rules.clock->is_eager,
+                            .has_proxies = d->tree != NULL};
+    TT_TRY(tt_clock_bound(rules.clock, rules.workers, p->bound, &rules.bound));
     TT_TRY(tt_server_init(&d->server, &rules, d->arena));
     if (tt_pace_is_set(job->distribution.pace)) {
         double *speed =
@@ -230,6 +232,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(copy_states(d));
     if (tt_job_is_federated(job))
         return tt__federated_open(d);
+    TT_TRY(tt__proxy_open(d));
     TT_TRY(make_rules(d));
     TT_TRY(make_workers(d));
     TT_TRY(make_shard(d));
@@ -276,7 +279,7 @@ tt_status tt_job_worker_number(tt_job *job, int32_t worker, int64_t *number_out)
     const tt_dynamic *d = job->dynamic;
     // One that waits has delivered the gradient of its number.
     *number_out = tt__worker_own(d, worker)->number +
-                  (d->server.worker[worker].is_waiting ? 1 : 0);
+                  (tt__worker_waits(d, worker) ? 1 : 0);
     return TT_OK;
 }
 
@@ -312,6 +315,7 @@ void tt__dynamic_close(tt_dynamic *d)
     tt__hog_close(d);
     tt__crowd_wall_close(d);
     tt__crowd_close(d);
+    tt__proxy_close(d);
     tt__coder_close(d);
     tt__stepper_close(d);
     tt__federated_close(d);

@@ -494,7 +494,7 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker)
 {
     const int32_t to = tt__worker_rank(d, worker);
     const int32_t ranks = d->job->peers.size, me = d->job->peers.rank;
-    void *mine = tt__dynamic_weights(d, worker);
+    void *mine = tt__dynamic_weights(d, tt__pusher(d, worker));
     tt__dynamic_worker *w = tt__worker_own(d, worker);
     if (w != NULL) {
         memcpy(tt__element_at(d, w->weights, d->bound[me]), mine,

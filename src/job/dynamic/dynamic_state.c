@@ -8,7 +8,7 @@
 // at: a resumed run computes them again, to the same bits. Those that wait for an update
 // are saved. Numbers are those of this machine's byte order, as tensors are.
 //
-//   magic, n doubles | server | drawn | refused | weights of each worker |
+//   magic, n doubles | server | proxies | drawn | refused | weights of each worker |
 //   gradients and heads that wait | weights before the last update | record |
 //   of each worker: states of its optimiser, residuals of its codes
 
@@ -82,7 +82,7 @@ static const double magic = 7461737932; // of this layout
 enum { HEAD = 5 };
 
 typedef struct layout {
-    int64_t numbers, server, drawn; // doubles: of all; where these begin
+    int64_t numbers, server, tree, drawn; // doubles: of all; where these begin
     int64_t refused, up, rate, heads;
     int64_t vectors;          // bytes: where these begin
     int64_t n_vectors, bytes; // of all
@@ -91,7 +91,8 @@ typedef struct layout {
 static layout layout_of(const tt_dynamic *d, int64_t n_pending)
 {
     layout l = {.server = HEAD};
-    l.drawn = l.server + tt_server_count(&d->server.rules);
+    l.tree = l.server + tt_server_count(&d->server.rules);
+    l.drawn = l.tree + (d->tree != NULL ? tt_tree_count(&d->tree->rules) : 0);
     l.refused = l.drawn + tt_drawn_count(&d->drawn.rules);
     l.up = l.refused + d->workers;
     l.rate = l.up + d->workers;
@@ -113,6 +114,8 @@ static void save_numbers(const tt_dynamic *d, const layout *l, double *v)
     memcpy(v + l->up, d->up, (size_t)d->workers * sizeof *v);
     memcpy(v + l->rate, d->rate, (size_t)d->workers * sizeof *v);
     tt_server_save(&d->server, v + l->server);
+    if (d->tree != NULL)
+        tt_tree_save(d->tree, v + l->tree);
     tt_drawn_save(&d->drawn, v + l->drawn);
     for (int32_t i = 0; i < d->workers; i++)
         v[l->refused + i] = (double)d->n_refused[i];
@@ -175,7 +178,7 @@ static tt_status collect(tt_dynamic *d, char *to)
 static tt_status list_waiting(tt_dynamic *d, bool *is_waiting)
 {
     for (int32_t i = 0; i < d->workers; i++)
-        is_waiting[i] = d->server.worker[i].is_waiting;
+        is_waiting[i] = tt__worker_waits(d, i);
     return d->wall == NULL ? TT_OK
                            : tt_peers_broadcast(&d->job->peers, "workers",
                                                 is_waiting, d->workers);
@@ -286,10 +289,10 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
             memcpy(w->weights, from, (size_t)bytes);
             w->number = d->drawn.worker[i].number;
             // One that waits has delivered, and computes when it is answered.
-            w->is_computed = d->server.worker[i].is_waiting;
+            w->is_computed = tt__worker_waits(d, i);
         }
         if (d->then != NULL)
-            memcpy(d->then[i], from + at, shard);
+            memcpy(d->then[tt__pusher(d, i)], from + at, shard);
     }
     for (int32_t i = 0; i < d->server.n_pending; i++, from += bytes) {
         const int32_t slot = d->server.pending[i].slot;
@@ -349,9 +352,9 @@ static bool is_record(const char *text, int64_t n)
 static bool agrees(const tt_dynamic *d, const layout *l, const double *v)
 {
     for (int32_t i = 0; i < d->workers; i++) {
-        const tt_server_worker *w = &d->server.worker[i];
+        const tt_server_worker *w = &d->server.worker[tt__pusher(d, i)];
         if (d->drawn.worker[i].number != w->pushed - (w->is_waiting ? 1 : 0) ||
-            !is_count(v[l->refused + i], (double)w->pushed) ||
+            !is_count(v[l->refused + i], (double)tt__worker_pushed(d, i)) ||
             !is_count(v[l->up + i], (double)INFINITY) ||
             !isfinite(v[l->rate + i]))
             return false;
@@ -379,6 +382,8 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
                        "workers with %lld numbers under these settings",
                        d->workers, (long long)d->all.n);
     TT_TRY(tt_server_load(&d->server, v + l.server));
+    if (d->tree != NULL)
+        TT_TRY(tt_tree_load(d->tree, v + l.tree));
     TT_TRY(tt_drawn_load(&d->drawn, v + l.drawn));
     if (!agrees(d, &l, v))
         return damaged();

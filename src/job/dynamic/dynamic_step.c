@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/proxy.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"
 
@@ -25,6 +26,26 @@ static tt_status apply(tt_dynamic *d, double *change_out)
     return TT_OK;
 }
 
+static void begin(tt_dynamic *d, int32_t worker)
+{
+    d->rate[worker] = d->job->lr;
+    tt_drawn_begin(&d->drawn, worker);
+}
+
+// Weights go to a worker, or by its proxy to a group of them.
+static tt_status answer(tt_dynamic *d, int32_t pusher)
+{
+    int32_t first = pusher, n = 1;
+    if (d->tree != NULL)
+        tt_tree_group(d->tree, pusher, &first, &n);
+    TT_TRY(tt__dynamic_answer(d, first));
+    if (d->tree != NULL)
+        TT_TRY(tt__proxy_hand_out(d, pusher));
+    for (int32_t i = first; i < first + n; i++)
+        begin(d, i);
+    return TT_OK;
+}
+
 static tt_status follow_rules(tt_dynamic *d)
 {
     for (;;) {
@@ -36,9 +57,7 @@ static tt_status follow_rules(tt_dynamic *d)
             tt_server_applied(&d->server, change);
             break;
         case TT_SERVER_ANSWER:
-            TT_TRY(tt__dynamic_answer(d, worker));
-            d->rate[worker] = d->job->lr;
-            tt_drawn_begin(&d->drawn, worker);
+            TT_TRY(answer(d, worker));
             break;
         default:
             return TT_OK;
@@ -46,11 +65,41 @@ static tt_status follow_rules(tt_dynamic *d)
     }
 }
 
+// The sum of a proxy is at the server.
+static tt_status deliver_sum(tt_dynamic *d, int32_t proxy, double now)
+{
+    int32_t first = 0, n = 0, slot = -1;
+    tt_tree_group(d->tree, proxy, &first, &n);
+    for (int32_t i = first; i < first + n; i++)
+        tt_drawn_hop(&d->drawn, i, now - d->tree->rules.delay, now);
+    if (tt_server_deliver(&d->server, proxy, &slot)) {
+        tt__proxy_waste(d, proxy);
+    } else {
+        TT_TRY(tt__proxy_add_up(d, proxy));
+        TT_TRY(tt__dynamic_take(d, first, slot));
+    }
+    return follow_rules(d);
+}
+
+// Sums that are at the server before the next gradient is at a proxy.
+static tt_status follow_tree(tt_dynamic *d)
+{
+    double now = 0;
+    int32_t proxy = -1;
+    while ((proxy = tt_tree_next(d->tree, tt_drawn_due(&d->drawn), &now)) >= 0)
+        TT_TRY(deliver_sum(d, proxy, now));
+    return TT_OK;
+}
+
 static tt_status deliver(tt_dynamic *d, int32_t worker)
 {
     int32_t slot = -1;
+    bool is_dropped = false;
     tt__dynamic_worker *own = tt__worker_own(d, worker);
-    const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
+    if (d->tree != NULL)
+        tt_tree_arrive(d->tree, worker, d->drawn.now);
+    else
+        is_dropped = tt_server_deliver(&d->server, worker, &slot);
     if (own != NULL) {
         TT_TRY(tt__worker_compute(d, worker));
         tt__dynamic_judge(d, own->head.v);
@@ -58,9 +107,9 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
                sizeof(tt__push_head));
     }
     tt__dynamic_note(d, worker, is_dropped);
-    if (!is_dropped)
+    if (slot >= 0)
         TT_TRY(tt__dynamic_take(d, worker, slot));
-    return follow_rules(d);
+    return d->tree != NULL ? follow_tree(d) : follow_rules(d);
 }
 
 // ---- results -------------------------------------------------------------
@@ -79,6 +128,8 @@ void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *r)
     for (int32_t i = 0; i < d->n_delivered; i++) {
         const double *v = &d->tally[(int64_t)i * TT_HEAD_N];
         d->up[d->delivered[i]] += v[TT_HEAD_BYTES];
+        if (d->tree != NULL)
+            d->tree->is_refused[d->delivered[i]] = v[TT_HEAD_REFUSED] != 0;
         if (v[TT_HEAD_REFUSED] != 0) {
             d->n_refused[d->delivered[i]]++;
             tt_diary_waste(&d->drawn.diary, &d->turn[i]);

@@ -241,7 +241,7 @@ tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out)
     if (clock != NULL && clock->takes_parts) // it may have to be less
         return TT_OK;
     for (int32_t i = 0; i < d->n_own; i++) {
-        if (d->own[i].is_computed || d->server.worker[d->first + i].is_waiting)
+        if (d->own[i].is_computed || tt__worker_waits(d, d->first + i))
             continue;
         *did_out = true;
         return tt__worker_compute(d, d->first + i);

@@ -1,0 +1,196 @@
+#include "job/dynamic/proxy.h"
+
+#include "base/alloc.h"
+#include "job/dynamic/dynamic_math.h"
+#include "job/dynamic/hog.h"
+#include "job/federated/federated.h"
+
+#include <string.h>
+
+// ---- settings ------------------------------------------------------------
+
+static int64_t proxies_of(const tt_job *job)
+{
+    return tt__crowd_is(job) || tt_job_is_federated(job)
+               ? 0
+               : tt__server_params(job)->proxies;
+}
+
+int32_t tt__proxy_pushers(const tt_job *job)
+{
+    const int64_t proxies = proxies_of(job);
+    return proxies > 0 ? (int32_t)proxies : job->workers;
+}
+
+static int64_t nearest_divisor(int64_t n, int64_t wanted)
+{
+    int64_t best = wanted < n ? wanted : n;
+    while (n % best != 0)
+        best--;
+    return best;
+}
+
+tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock)
+{
+    const int64_t n = proxies_of(job);
+    if (n == 0)
+        return TT_OK;
+    if (job->workers % n != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.proxies=%lld cannot have groups of %d workers "
+                       "of one size; exchange.proxies=%lld would do",
+                       (long long)n, job->workers,
+                       (long long)nearest_divisor(job->workers, n));
+    if (strcmp(tt__server_params(job)->pace.schedule, "seeded") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.proxies=%lld: sums arrive by drawn times "
+                       "alone; exchange.schedule=seeded would do",
+                       (long long)n);
+    if (tt_exchange_is_coded(&job->exchange))
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.proxies=%lld adds gradients up, and codes "
+                       "have no sum; exchange.codec=none would do",
+                       (long long)n);
+    if (clock->takes_parts)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.clock=%s hurries single workers, and the "
+                       "server knows of %lld proxies alone; "
+                       "exchange.clock=quorum would do",
+                       clock->name, (long long)n);
+    return TT_OK;
+}
+
+tt_status tt__proxy_open(tt_dynamic *d)
+{
+    const tt_tree_rules rules = {.workers = d->workers,
+                                 .proxies = (int32_t)proxies_of(d->job),
+                                 .delay = d->params->pace.delay};
+    if (rules.proxies == 0)
+        return TT_OK;
+    d->tree = tt_arena_alloc(d->arena, sizeof *d->tree);
+    d->from_member = tt_alloc(tt_vector_bytes(&d->all) + 8);
+    if (d->tree == NULL || d->from_member == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d proxies", rules.proxies);
+    return tt_tree_init(d->tree, &rules, d->arena);
+}
+
+void tt__proxy_close(tt_dynamic *d)
+{
+    tt_free(d->from_member);
+}
+
+// ---- up ------------------------------------------------------------------
+
+// A member's gradient and head at the proxy's rank; elsewhere *gradient_out is not for use.
+static tt_status fetch(tt_dynamic *d, int32_t member, int32_t to,
+                       void **gradient_out, tt__push_head *head)
+{
+    const int32_t from = tt__worker_rank(d, member);
+    tt__dynamic_worker *w = tt__worker_own(d, member);
+    if (w != NULL) {
+        TT_TRY(tt__worker_compute(d, member)); // again, in a resumed run
+        if (d->tree->is_refused[member])
+            w->head.v[TT_HEAD_REFUSED] = 1;
+        *head = w->head;
+    }
+    *gradient_out = from == to && w != NULL ? w->gradient : d->from_member;
+    const tt__post post[] = {{from, to, head, head, sizeof *head},
+                             {from, to, w != NULL ? w->gradient : NULL,
+                              d->from_member, tt_vector_bytes(&d->all)}};
+    return tt__post_all(d, post, 2);
+}
+
+static void add_head(const tt__push_head *head, tt__push_head *sum)
+{
+    for (int i = TT_HEAD_LOSS; i <= TT_HEAD_SQUARES; i++)
+        sum->v[i] += head->v[i];
+}
+
+// Of a sum over n workers; statistics are a mean.
+static void end_sum(const tt_dynamic *d, int32_t n, tt__push_head *head,
+                    void *sum)
+{
+    const tt_vector_span weights = tt__worker_weights(d);
+    const tt_vector_span buffers = {d->all.is_wide, d->all.n - weights.n};
+    if (n > 1 && buffers.n > 0)
+        tt_vector_scale(&buffers, 1.0 / n, tt__element_at(d, sum, weights.n));
+    head->v[TT_HEAD_REFUSED] = n > 0 ? 0 : 1;
+    head->v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&d->all);
+}
+
+tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy)
+{
+    int32_t first = 0, n = 0, good = 0;
+    tt_tree_group(d->tree, proxy, &first, &n);
+    const int32_t to = tt__worker_rank(d, first);
+    tt__dynamic_worker *own = tt__worker_own(d, first);
+    tt__push_head sum = {0};
+    for (int32_t i = first; i < first + n; i++) {
+        tt__push_head head = {0};
+        void *gradient = NULL;
+        TT_TRY(fetch(d, i, to, &gradient, &head));
+        const bool is_good = head.v[TT_HEAD_REFUSED] == 0;
+        if (own == NULL)
+            continue;
+        if (i == first && !is_good)
+            memset(own->gradient, 0, (size_t)tt_vector_bytes(&d->all));
+        if (i > first && is_good)
+            tt_vector_add(&d->all, 1, gradient, own->gradient);
+        if (is_good)
+            add_head(&head, &sum);
+        good += is_good;
+    }
+    if (own != NULL) {
+        end_sum(d, good, &sum, own->gradient);
+        own->head = sum;
+    }
+    return TT_OK;
+}
+
+void tt__proxy_waste(tt_dynamic *d, int32_t proxy)
+{
+    int32_t first = 0, n = 0;
+    tt_tree_group(d->tree, proxy, &first, &n);
+    for (int32_t i = first; i < first + n; i++) {
+        tt_turn *turn = &d->drawn.worker[i].turn;
+        for (int32_t k = 0; k < d->n_delivered; k++) // in this step
+            if (d->delivered[k] == i)
+                turn = &d->turn[k];
+        if (!d->tree->is_refused[i]) // those are wasted already
+            tt_diary_waste(&d->drawn.diary, turn);
+    }
+}
+
+// ---- down ----------------------------------------------------------------
+
+static void begin(tt_dynamic *d, int32_t worker, const void *weights)
+{
+    tt__dynamic_worker *w = tt__worker_own(d, worker);
+    if (w->weights != weights)
+        memcpy(w->weights, weights, (size_t)tt_vector_bytes(&d->all));
+    w->is_computed = false;
+    w->number++;
+}
+
+tt_status tt__proxy_hand_out(tt_dynamic *d, int32_t proxy)
+{
+    int32_t first = 0, n = 0;
+    tt_tree_group(d->tree, proxy, &first, &n);
+    const int32_t from = tt__worker_rank(d, first);
+    tt__dynamic_worker *cached = tt__worker_own(d, first);
+    void *weights = cached != NULL ? cached->weights : NULL;
+    for (int32_t i = first + 1; i < first + n; i++) {
+        const int32_t to = tt__worker_rank(d, i);
+        tt__dynamic_worker *w = tt__worker_own(d, i);
+        if (to != from && to != tt__worker_rank(d, i - 1)) { // once to a rank
+            weights = w != NULL ? w->weights : weights;
+            TT_TRY(tt__post_all(d,
+                                &(tt__post){from, to, weights, weights,
+                                            tt_vector_bytes(&d->all)},
+                                1));
+        }
+        if (w != NULL)
+            begin(d, i, weights);
+    }
+    return TT_OK;
+}

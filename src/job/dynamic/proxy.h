@@ -1,0 +1,35 @@
+// proxy - the numbers of a tree (exchange/tree.h): sums of groups, and weights for them. Files of
+// job/ only.
+//
+// A proxy lives at the rank of the first worker of its group, and needs no memory of its own:
+// its workers wait until the sum is in an update. So their gradients stay where they are until
+// the group is whole, the first one's becomes the sum, and the cached copy of the weights is
+// what they all compute with.
+//
+//   gradient of worker 0 += gradients of its group -> the server, as if it were worker 0's
+//   weights of worker 0 <- the server;                weights of its group <- worker 0's
+//
+// Gradients are added in the order of workers, so one proxy under bsp is bsp in every bit
+// (statistics of batches apart, whose mean is taken in another order). A gradient that waits at a
+// proxy is not in checkpoints: a resumed run computes it again.
+
+#ifndef TT_JOB_DYNAMIC_PROXY_H
+#define TT_JOB_DYNAMIC_PROXY_H
+
+#include "job/dynamic/dynamic.h"
+
+// What the server takes for workers: proxies, or the workers themselves.
+int32_t tt__proxy_pushers(const tt_job *job);
+tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock);
+
+tt_status tt__proxy_open(tt_dynamic *d); // unless there are none
+void tt__proxy_close(tt_dynamic *d);
+
+// The group's gradients become one, of its first worker.
+tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy);
+// The first worker has weights; so has then its group.
+tt_status tt__proxy_hand_out(tt_dynamic *d, int32_t proxy);
+// The server has dropped the sum.
+void tt__proxy_waste(tt_dynamic *d, int32_t proxy);
+
+#endif
