@@ -133,25 +133,6 @@ static inline int32_t tt__worker_rank(const tt_dynamic *d, int32_t worker)
     return d->servers + worker / d->per_rank;
 }
 
-// Who the server takes it for: its proxy, or itself.
-static inline int32_t tt__pusher(const tt_dynamic *d, int32_t worker)
-{
-    return d->tree != NULL ? tt_tree_proxy(d->tree, worker) : worker;
-}
-
-// Whether its gradient is at the server, and it has no weights since.
-static inline bool tt__worker_waits(const tt_dynamic *d, int32_t worker)
-{
-    return d->server.worker[tt__pusher(d, worker)].is_waiting;
-}
-
-// Gradients that it has delivered, to the server or its proxy.
-static inline int64_t tt__worker_pushed(const tt_dynamic *d, int32_t worker)
-{
-    const bool is_here = d->tree != NULL && d->tree->is_here[worker];
-    return d->server.worker[tt__pusher(d, worker)].pushed + (is_here ? 1 : 0);
-}
-
 // The worker, if it is this rank's; else NULL.
 static inline tt__dynamic_worker *tt__worker_own(const tt_dynamic *d,
                                                  int32_t worker)

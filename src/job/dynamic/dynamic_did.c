@@ -5,6 +5,7 @@
 
 #include "job/dynamic/dynamic.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/proxy.h"
 #include "job/federated/federated.h"
 
 #include <math.h>

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
 #include "job/federated/federated.h"

@@ -18,6 +18,25 @@
 
 #include "job/dynamic/dynamic.h"
 
+// Who the server takes it for: its proxy, or itself.
+static inline int32_t tt__pusher(const tt_dynamic *d, int32_t worker)
+{
+    return d->tree != NULL ? tt_tree_proxy(d->tree, worker) : worker;
+}
+
+// Whether its gradient is at the server, and it has no weights since.
+static inline bool tt__worker_waits(const tt_dynamic *d, int32_t worker)
+{
+    return d->server.worker[tt__pusher(d, worker)].is_waiting;
+}
+
+// Gradients that it has delivered, to the server or its proxy.
+static inline int64_t tt__worker_pushed(const tt_dynamic *d, int32_t worker)
+{
+    const bool is_here = d->tree != NULL && d->tree->is_here[worker];
+    return d->server.worker[tt__pusher(d, worker)].pushed + (is_here ? 1 : 0);
+}
+
 // What the server takes for workers: proxies, or the workers themselves.
 int32_t tt__proxy_pushers(const tt_job *job);
 tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock);

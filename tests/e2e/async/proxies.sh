@@ -59,7 +59,7 @@ same exchange.proxies=2 exchange.staleness=compensate exchange.pause=0.2
 same exchange.proxies=4 exchange.staleness=reject exchange.reject=1 exchange.delay=0.4
 same exchange.proxies=4 exchange.staleness=predict exchange.optimiser=worker optim=adamw
 same exchange.proxies=4 exchange.local_steps=2 exchange.clock=bsp exchange.gather=median
-same exchange.proxies=2 exchange.limit=0.3
+same exchange.proxies=2 exchange.limit=1.2
 
 is exchange.delay=0 -- exchange.delay=0 exchange.proxies=8
 is exchange.delay=0 exchange.clock=ssp -- exchange.delay=0 exchange.clock=ssp exchange.proxies=8
