@@ -189,7 +189,7 @@ tt_status tt__proxy_hand_out(tt_dynamic *d, int32_t proxy)
                                             tt_vector_bytes(&d->all)},
                                 1));
         }
-        if (w != NULL)
+        if (w != NULL && weights != NULL)
             begin(d, i, weights);
     }
     return TT_OK;
