@@ -54,19 +54,42 @@ static double median(double *v, int64_t n)
     return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-// Without the first quarter, in which caches fill.
-static double usual(const tt_metrics *m, const char *name, tt_arena *arena)
+// Values of a series without the first quarter, in which caches fill; their number.
+static int64_t later(const tt_metrics *m, const char *name, double **v_out,
+                     tt_arena *arena)
 {
     const tt_metric_series *s = tt_metrics_find(m, name);
-    double *v = tt_arena_alloc(arena, ((s != NULL ? s->n : 0) + 1) *
-                                          (int64_t)sizeof *v);
     int64_t n = 0;
-    if (s == NULL || v == NULL)
-        return (double)NAN;
+    *v_out = tt_arena_alloc(arena, ((s != NULL ? s->n : 0) + 1) *
+                                       (int64_t)sizeof **v_out);
+    if (s == NULL || *v_out == NULL)
+        return 0;
     for (int64_t i = s->n > 3 ? s->n / 4 : 0; i < s->n; i++)
         if (isfinite(s->value[i]))
-            v[n++] = s->value[i];
-    return median(v, n);
+            (*v_out)[n++] = s->value[i];
+    return n;
+}
+
+// Whether some steps send much more than others, as where replicas average now and then.
+static bool is_uneven(const tt_metrics *m, tt_arena *arena)
+{
+    double *v = NULL;
+    const int64_t n = later(m, "comm/bytes", &v, arena);
+    const double middle = median(v, n);
+    return n > 0 && v[n - 1] > 1.5 * middle; // median() has sorted them
+}
+
+// The median, which other work on the machine moves least; where steps are uneven the
+// mean, since no single step stands for all.
+static double usual(const tt_metrics *m, const char *name, tt_arena *arena)
+{
+    double *v = NULL, sum = 0;
+    const int64_t n = later(m, name, &v, arena);
+    if (n == 0 || !is_uneven(m, arena))
+        return median(v, n);
+    for (int64_t i = 0; i < n; i++)
+        sum += v[i];
+    return sum / (double)n;
 }
 
 // The loss, with seconds that begin where the first step does. Step 0, before any
