@@ -318,7 +318,7 @@ static bool is_last_row(const tt_exec *exec)
 }
 
 // A flight that did not begin in this micro-batch is not waited for, nor is one that was
-// begun ahead of another row; what is sent to another stage only when no row follows, or its
+// begun ahead of another row, or that another segment waits for; what is sent to another stage only when no row follows, or its
 // slot is used again.
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s)
 {
@@ -329,7 +329,8 @@ tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s)
         const tt_flight *flight = &exec->plan->flight[f];
         const int32_t first = flight->is_ahead ? exec->row->slot : 0;
         const int32_t n = flight->is_open ? exec->plan->n_slots : 1;
-        if (flight->is_open && !is_last_row(exec))
+        if ((flight->is_open && !is_last_row(exec)) ||
+            (flight->lands > 0 && flight->lands != exec->row->segment))
             continue;
         for (int32_t slot = first; slot < first + n; slot++)
             if (*begun(exec, f, slot) != NULL)

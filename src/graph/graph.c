@@ -21,7 +21,7 @@ const char *tt_phase_name(tt_phase phase)
 {
     static const char *const name[TT_N_PHASES] = {
         "forward", "backward", "weight_grad", "update",
-        "agree",   "meet",     "spread"};
+        "agree",   "land",     "meet",        "spread"};
     return name[phase];
 }
 

@@ -42,8 +42,9 @@ typedef enum tt_phase {
     TT_BACKWARD,    // gradients of activations
     TT_WEIGHT_GRAD, // gradients that only lead to an offer
     TT_UPDATE,
-    TT_AGREE,  // replicas exchange weights; the stage is the variant
-    TT_MEET,   // the model is made of the replicas
+    TT_AGREE, // replicas exchange weights; the stage is the variant
+    TT_LAND,  // what such an agreement has left on its way is used, steps later
+    TT_MEET,  // the model is made of the replicas
     TT_SPREAD, // the replicas are made of the model
     TT_N_PHASES,
 } tt_phase;

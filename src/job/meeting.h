@@ -43,14 +43,18 @@ typedef struct tt_job_replicas {
     int64_t steps;           // since the last meeting
     int64_t model_step;      // of which the model is
     int64_t agreed;          // agreements after the last step
-    void *read;              // room for a number of each
-    double *value;           // the same, for every output
+    int64_t *sent; // per segment: after which step what it waits for was sent
+    void *read;    // room for a number of each
+    double *value; // the same, for every output
 } tt_job_replicas;
 
 // Makes the model of replicas that have weights of their own: before it is evaluated,
 // sampled or saved. Nothing to do where weights are equal, or where it was made after this
 // step. All ranks call it.
 tt_status tt_job_model(struct tt_job *job);
+// Waits for agreements whose messages travel while steps run, and uses them: before anybody
+// reads or writes states. The model and meetings do it by themselves. All ranks call it.
+tt_status tt_job_land(struct tt_job *job);
 // The reverse: after the model was read from elsewhere.
 tt_status tt_job_spread(struct tt_job *job);
 // Whether a rank is the first of those that work for the same replicas.

@@ -170,10 +170,10 @@ void tt_survey_split(const tt_type *type, const tt_mesh *mesh, tt_str *out)
 
 static const char *direction_of(tt_phase phase)
 {
-    return phase == TT_FORWARD  ? "forward"
-           : phase == TT_UPDATE ? "update"
-           : phase == TT_AGREE  ? "agreement"
-                                : "backward";
+    return phase == TT_FORWARD                     ? "forward"
+           : phase == TT_UPDATE                    ? "update"
+           : phase == TT_AGREE || phase == TT_LAND ? "agreement"
+                                                   : "backward";
 }
 
 static void add_up(tt_survey_sent *to, const tt_survey_sent *from)
@@ -248,7 +248,7 @@ static int64_t times_aside(const tt_job *job, const tt_plan *plan, int32_t step,
     for (int32_t s = 0; s < plan->n_segments; s++) {
         const tt_segment *g = &plan->segment[s];
         if (step >= g->first && step < g->first + g->n)
-            return g->phase == TT_AGREE
+            return g->phase == TT_AGREE || g->phase == TT_LAND
                        ? tt__job_cycle_runs(job, steps, g->stage)
                        : 0;
     }

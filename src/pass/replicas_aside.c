@@ -2,6 +2,7 @@
 //
 //   agree.i   variant i of the policy's agreement, for every weight of its part; then those
 //             of the policy between groups
+//   land.i    what agreement i does with what came, if replicas go on before they have it
 //   meet.0    the model from the replicas (replicas_model.c)
 //   spread.0  the replicas from the model
 //
@@ -17,7 +18,15 @@
 // weights are sent before the first that came is used, so that they travel while others
 // are made ready.
 //
-//   memory   an agreement holds what all weights of its part have sent
+// Where a policy has late variants (average with a delay), an agreement is cut where it would
+// wait: agree.i sends a copy of what the weights are, since the steps in between change
+// them; land.i takes what came. Messages travel while these steps run:
+//
+//   agree.0 | step | step | land.0 agree.1      agree.1: the late variant
+//      [ flights ---------- ]
+//
+//   memory   an agreement holds what all weights of its part have sent; one that is left on
+//            its way holds it while steps run
 //   layouts  a weight that other axes cut is taken as the rank holds it: an agreement is
 //            arithmetic on elements
 
@@ -141,7 +150,7 @@ void tt__replicas_settle(tt__replicas *w, tt_val leaf, tt_val x)
 
 // ---- sending -------------------------------------------------------------
 
-tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x)
+static tt_val sum_of(tt__replicas *w, int level, tt_val x)
 {
     tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[level];
@@ -149,8 +158,31 @@ tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x)
     for (int a = 0; a < b->graph->mesh.n_axes && tt_is(term); a++)
         tt_place_set(b, term, a, tt_type_of(b, x)->place[a]);
     tt_place_set(b, term, l->axis, tt_place_partial(TT_SUM));
-    return tt__replicas_scaled(w, tt_all_reduce(b, term, l->axis, TT_SUM),
-                               1 / (double)l->n);
+    return tt_all_reduce(b, term, l->axis, TT_SUM);
+}
+
+static tt_val mean_of(tt__replicas *w, int level, tt_val sum)
+{
+    return tt__replicas_scaled(w, sum, 1 / (double)w->level[level].n);
+}
+
+tt_val tt__replicas_mean(tt__replicas *w, int level, tt_val x)
+{
+    return mean_of(w, level, sum_of(w, level, x));
+}
+
+// Whether replicas go on before they have what they agreed about.
+static bool is_cut(const tt__level *l)
+{
+    return l->policy->late != NULL &&
+           tt_policy_variants(l->policy, l->params, l->n) >
+               l->policy->parts(l->params);
+}
+
+// Steps change the weights while the sum is on its way: what travels is a copy.
+static tt_val as_sent(tt__replicas *w, const parcel *p, tt_val x)
+{
+    return is_cut(&w->level[p->level]) ? tt__replicas_scaled(w, x, 1) : x;
 }
 
 // By codes of the mean, or by numbers.
@@ -163,9 +195,9 @@ static tt_status send_to_all(tt__replicas *w, parcel *p)
         return tt__coded_begin(&by, &p->coded, p->a.sent, &like,
                                w->r.old->value[p->s->old].name);
     }
-    p->a.got[0] = tt__replicas_mean(w, p->level, p->a.sent);
+    p->a.got[0] = sum_of(w, p->level, as_sent(w, p, p->a.sent));
     if (tt_is(p->a.also))
-        p->a.got[1] = tt__replicas_mean(w, p->level, p->a.also);
+        p->a.got[1] = sum_of(w, p->level, as_sent(w, p, p->a.also));
     return w->r.b.status;
 }
 
@@ -202,9 +234,11 @@ static tt_status receive(tt__replicas *w, tt__mix *mix, parcel *p)
         const tt__coded_by by = coded_by(w);
         tt_val sum = TT_NONE;
         TT_TRY(tt__coded_end(&by, &p->coded, &sum));
-        p->a.got[0] =
-            tt__replicas_scaled(w, sum, 1 / (double)w->level[p->level].n);
+        p->a.got[0] = sum;
     }
+    p->a.got[0] = mean_of(w, p->level, p->a.got[0]);
+    if (tt_is(p->a.also))
+        p->a.got[1] = mean_of(w, p->level, p->a.got[1]);
     return w->r.b.status;
 }
 
@@ -215,6 +249,15 @@ static tt_status aim(tt__replicas *w, const parcel *p)
     return tt__copy_aim(&w->r.b, TT_AGREE,
                         w->level[p->level].first + p->a.variant,
                         w->r.old->value[p->s->old].name);
+}
+
+// Where an agreement goes on once something has come.
+static tt_status aim_end(tt__replicas *w, const parcel *p)
+{
+    const tt__level *l = &w->level[p->level];
+    TT_TRY(aim(w, p));
+    w->r.b.phase = is_cut(l) ? TT_LAND : TT_AGREE;
+    return TT_OK;
 }
 
 // What speaks for the replica at its level: its weights; of a group its model, or the mean
@@ -230,24 +273,15 @@ static tt_val speaker(tt__replicas *w, parcel *p)
                : tt__replicas_mean(w, 0, tt__replicas_counted(w, p->s, 0, x));
 }
 
-// Leaves, and what the policy reads of them.
-static tt_status open_parcel(tt__replicas *w, parcel *p)
+// The model's leaf and those of states, in the segment that is being made.
+static tt_status open_states(tt__replicas *w, parcel *p)
 {
     const tt__level *l = &w->level[p->level];
     const tt_policy_state *state = NULL;
     const bool is_top = p->level == w->n_levels - 1;
-    TT_TRY(aim(w, p));
-    const bool is_led =
-        p->level > 0 && tt_is(p->s->group) && w->level[0].policy->model_leads;
-    p->x = is_led ? TT_NONE : tt__replicas_again(w, p->s->replica);
     p->group = tt__replicas_again(w, p->s->group);
     p->model = is_top ? tt__replicas_again(w, p->s->model) : p->group;
-    p->a.params = l->params;
-    p->a.replicas = l->n;
-    p->a.is_coded = tt__replicas_is_coded(w);
-    p->a.x = speaker(w, p);
     p->a.model = tt__replicas_read(w, p->model);
-    p->a.x_out = p->a.model_out = p->a.also = TT_NONE;
     const int n = tt_policy_states(l->policy, l->params, &state);
     for (int i = 0; i < TT_POLICY_STATES; i++) {
         p->state[i] =
@@ -255,6 +289,23 @@ static tt_status open_parcel(tt__replicas *w, parcel *p)
         p->a.state[i] = tt__replicas_read(w, p->state[i]);
         p->a.state_out[i] = TT_NONE;
     }
+    return w->r.b.status;
+}
+
+// Leaves, and what the policy reads of them.
+static tt_status open_parcel(tt__replicas *w, parcel *p)
+{
+    const tt__level *l = &w->level[p->level];
+    TT_TRY(aim(w, p));
+    const bool is_led =
+        p->level > 0 && tt_is(p->s->group) && w->level[0].policy->model_leads;
+    p->x = is_led ? TT_NONE : tt__replicas_again(w, p->s->replica);
+    TT_TRY(open_states(w, p));
+    p->a.params = l->params;
+    p->a.replicas = l->n;
+    p->a.is_coded = tt__replicas_is_coded(w);
+    p->a.x = speaker(w, p);
+    p->a.x_out = p->a.model_out = p->a.also = TT_NONE;
     p->a.sent = p->a.x;
     return w->r.b.status;
 }
@@ -310,7 +361,9 @@ static tt_status end(tt__replicas *w, tt__mix *mix, tt_val per_mass, parcel *p)
     tt_builder *b = &w->r.b;
     const tt__level *l = &w->level[p->level];
     p->a.per_mass = per_mass;
-    TT_TRY(aim(w, p));
+    TT_TRY(aim_end(w, p));
+    if (is_cut(l))
+        TT_TRY(open_states(w, p));
     TT_TRY(receive(w, mix, p));
     const int32_t first = b->graph->n_nodes;
     TT_TRY(l->policy->take(b, &p->a));
@@ -388,7 +441,7 @@ static tt_status add_agreement(tt__replicas *w, parcel *parcels, int level,
     }
     const tt__coded_by by = coded_by(w);
     for (int32_t i = 0; i < n && tt__replicas_is_coded(w) && mix.n == 0; i++) {
-        TT_TRY(aim(w, &parcels[i]));
+        TT_TRY(aim_end(w, &parcels[i]));
         TT_TRY(tt__coded_again(&by, &parcels[i].coded));
     }
     TT_TRY(tt__copy_aim(&w->r.b, TT_AGREE, w->level[level].first + variant,

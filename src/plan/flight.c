@@ -22,6 +22,8 @@
 //                    time, so that whole gradients die early
 //   all_gather       of weights: ahead of their use, see prefetch; of new weights:
 //                    while others are updated, a few at a time
+//   agreements       of replicas that go on before they have it: begun in one segment,
+//                    over when another (TT_LAND) needs them, with whole steps between
 //   all others       begin at their place and are over when somebody needs them
 //
 // In the code a collective on its way is a trip, with the steps between which it may
@@ -130,9 +132,11 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     const bool is_ordered = l->in_order || tt__is_across_stages(l->g, step);
     if (is_ordered && is_update && trip->ready < segment->first)
         trip->ready = segment->first;
+    const tt_segment *last = &plan->segment[tt__landing_of(
+        plan, (int32_t)(segment - plan->segment))];
     trip->due = is_update && !tt__updates_apart(l)
                     ? tt__first_step_of(plan, TT_UPDATE + 1)
-                    : segment->first + segment->n;
+                    : last->first + last->n;
     if (tt__is_open(step)) {
         trip->due = plan->n_steps;
         return;
@@ -154,6 +158,14 @@ static const char *name_of(tt__trips *t, const tt_flight *flight)
     return a == b ? a : tt_arena_printf(plan->arena, "%s .. %s", a, b);
 }
 
+// The segment that waits for a collective, if it is another than its own; else 0.
+static int32_t landing(const tt_plan *plan, int32_t step)
+{
+    const int32_t s = (int32_t)(tt__segment_of(plan, step) - plan->segment);
+    const int32_t land = tt__landing_of(plan, s);
+    return land != s ? land : 0;
+}
+
 tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n)
 {
     tt_plan *plan = t->l->plan;
@@ -170,6 +182,7 @@ tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n)
         flight->bytes += trip->bytes;
         flight->is_last_only = step->phase == TT_UPDATE;
         flight->is_open = tt__is_open(step);
+        flight->lands = landing(plan, trip->step);
         if (flight->ready < trip->ready)
             flight->ready = trip->ready;
         if (flight->end > trip->due)

@@ -42,6 +42,10 @@ typedef struct tt__trips {
 const tt_segment *tt__segment_of(const tt_plan *plan, int32_t step);
 int32_t tt__first_step_of(const tt_plan *plan, tt_phase phase);
 
+// The segment in which flights end that begin in segment s: s itself, unless this is an
+// agreement of which the rest comes later (TT_LAND).
+int32_t tt__landing_of(const tt_plan *plan, int32_t s);
+
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 

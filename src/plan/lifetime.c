@@ -76,6 +76,21 @@ static bool crosses(const tt_plan *plan, const tt_buffer *b)
            segment_of(plan, b->first) != segment_of(plan, b->last);
 }
 
+// What an agreement leaves for later is there while whole steps and other segments run, so
+// nothing shares its memory.
+static void touch_landing(tt_plan *plan, int32_t buffer)
+{
+    const tt_buffer *b = &plan->buffer[buffer];
+    if (b->class_ == TT_PERSISTENT || b->first < 0 || b->last >= plan->n_steps)
+        return;
+    const tt_phase first = plan->segment[segment_of(plan, b->first)].phase;
+    const tt_phase last = plan->segment[segment_of(plan, b->last)].phase;
+    if (first != TT_AGREE || last != TT_LAND)
+        return;
+    touch(plan, buffer, 0);
+    touch(plan, buffer, plan->n_steps);
+}
+
 // Rows of other stages run meanwhile, so nothing shares its memory.
 static void leave_slot(tt_plan *plan, int32_t buffer)
 {
@@ -183,6 +198,8 @@ tt_status tt__lifetimes_find(tt__lower *l)
     for (int32_t v = 0; v < l->g->n_values; v++)
         if (l->info[v].is_host_read)
             touch(plan, plan->home[v].buffer, plan->n_steps);
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        touch_landing(plan, i);
     for (int32_t i = 0; i < plan->n_buffers; i++)
         if (plan->buffer[i].class_ == TT_SCRATCH &&
             crosses(plan, &plan->buffer[i]))

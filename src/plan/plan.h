@@ -114,6 +114,9 @@ typedef struct tt_flight {
     bool is_open;
     // Brings something from another stage, and is begun before its row (bound > 0).
     bool is_ahead;
+    // Of an agreement that is left on its way: the segment that waits for it, in which it
+    // ends. 0: that in which it begins.
+    int32_t lands;
     int32_t needed; // the first step of the next run that uses the result
     int64_t bytes;  // size of what is moved, counted once
 } tt_flight;

@@ -304,6 +304,15 @@ tt_status tt__segments_make(tt__lower *l)
     return add_order(l);
 }
 
+int32_t tt__landing_of(const tt_plan *plan, int32_t s)
+{
+    const tt_segment *segment = &plan->segment[s];
+    const int32_t land = segment->phase == TT_AGREE
+                             ? find_segment(plan, TT_LAND, segment->stage)
+                             : -1;
+    return land >= 0 ? land : s;
+}
+
 const tt_segment *tt__segment_of(const tt_plan *plan, int32_t step)
 {
     const tt_segment *segment = plan->segment;

@@ -52,6 +52,8 @@ static tt_status check_times(const tt_plan *plan, int32_t f)
     const tt_flight *flight = &plan->flight[f];
     const tt_segment *segment =
         tt__segment_of(plan, plan->member[flight->first]);
+    const tt_segment *last =
+        flight->lands > 0 ? &plan->segment[flight->lands] : segment;
     if (flight->begin < flight->ready || flight->end <= flight->begin ||
         flight->end > plan->n_steps)
         return fail_at(plan, flight, "ends before it begins");
@@ -60,8 +62,7 @@ static tt_status check_times(const tt_plan *plan, int32_t f)
     if (flight->is_last_only != (segment->phase == TT_UPDATE))
         return fail_at(plan, flight, "is in the wrong micro-batch");
     if (!flight->is_last_only && !flight->is_open &&
-        (flight->begin < segment->first ||
-         flight->end > segment->first + segment->n))
+        (flight->begin < segment->first || flight->end > last->first + last->n))
         return fail_at(plan, flight, "leaves its segment");
     return TT_OK;
 }

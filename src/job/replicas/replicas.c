@@ -14,6 +14,7 @@
 #include "job/exact.h"
 #include "job/replicas/job_gamma.h"
 #include "job/replicas/job_groups.h"
+#include "job/replicas/job_landing.h"
 #include "job/replicas/job_period.h"
 #include "ops/comm/replicas.h"
 #include "pass/blocks.h"
@@ -303,6 +304,7 @@ tt_status tt__job_replicas_start(tt_job *job)
     tt_job_replicas *r = &job->replicas;
     if (!differs(job))
         return TT_OK;
+    TT_TRY(tt__job_landing_start(job));
     r->tally = tt_arena_alloc(job->arena, r->n * (int64_t)sizeof *r->tally);
     r->read = tt_arena_alloc(job->arena, r->n * (int64_t)sizeof(double));
     r->value =
@@ -314,6 +316,7 @@ tt_status tt__job_replicas_start(tt_job *job)
 
 tt_status tt_job_spread(tt_job *job)
 {
+    TT_TRY(tt_job_land(job));
     job->replicas.model_step = job->step;
     return differs(job) ? tt_exec_run_aside(job->exec, TT_SPREAD, 0) : TT_OK;
 }
@@ -486,6 +489,7 @@ tt_status tt_job_model(tt_job *job)
 {
     const int64_t n = job->replicas.n;
     double length = 0;
+    TT_TRY(tt_job_land(job));
     if (!differs(job) || job->replicas.model_step == job->step)
         return TT_OK;
     TT_TRY(tt_exec_run_aside(job->exec, TT_MEET, 0));
@@ -543,7 +547,21 @@ static tt_status run_agreement(tt_job *job, int number)
     if (!has_segment(job, number))
         return TT_OK;
     job->replicas.agreed++;
-    return tt_exec_run_aside(job->exec, TT_AGREE, number);
+    TT_TRY(tt_exec_run_aside(job->exec, TT_AGREE, number));
+    tt__job_landing_begun(job, number);
+    return TT_OK;
+}
+
+// Groups speak of what was agreed inside; a late variant is about what its part has left on
+// its way. `first` is the number of the level's first agreement.
+static tt_status make_ready(tt_job *job, const tt_replicas_level *l, int first,
+                            int variant)
+{
+    const int parts = l->policy->late != NULL ? l->policy->parts(l->params) : 0;
+    TT_TRY(tt__job_land_before(job, first));
+    return variant >= parts && parts > 0
+               ? tt__job_land_one(job, first + variant - parts)
+               : TT_OK;
 }
 
 // Replicas of a group first, then groups.
@@ -563,8 +581,10 @@ static tt_status agree(tt_job *job, const double *loss, const double *count)
         }
         for (int i = 0; i < n && !tt_policy_is_retimed(l->policy, l->params);
              i++)
-            if (l->policy->is_due(l->params, groups.n[k], job->step, i))
+            if (l->policy->is_due(l->params, groups.n[k], job->step, i)) {
+                TT_TRY(make_ready(job, l, first, i));
                 TT_TRY(run_agreement(job, first + i));
+            }
         first += n;
     }
     return TT_OK;
@@ -581,6 +601,8 @@ tt_status tt__job_replicas_follow(tt_job *job, tt_step_result *result_out)
         TT_TRY(restore_skipped(job, value + SKIPPED * job->replicas.n));
     TT_TRY(agree(job, value + LOSS * job->replicas.n,
                  value + COUNT * job->replicas.n));
+    if (job->wants_model || job->wants_meeting)
+        TT_TRY(tt_job_land(job));
     if (job->wants_model)
         TT_TRY(tt_job_model(job));
     if (job->wants_meeting)
