@@ -41,13 +41,20 @@ void tt__job_landing_begun(tt_job *job, int number)
         job->replicas.sent[s] = job->step;
 }
 
+static tt_status set_step(tt_job *job, double step)
+{
+    return tt_is(tt_graph_find(job->graph, "step"))
+               ? tt_exec_set_scalar(job->exec, "step", step)
+               : TT_OK;
+}
+
 static tt_status land(tt_job *job, int32_t s)
 {
     const double sent = (double)job->replicas.sent[s];
     job->replicas.sent[s] = 0;
-    TT_TRY(tt_exec_set_scalar(job->exec, "step", sent));
+    TT_TRY(set_step(job, sent));
     TT_TRY(tt_exec_run_aside(job->exec, TT_LAND, job->plan->segment[s].stage));
-    return tt_exec_set_scalar(job->exec, "step", (double)job->step);
+    return set_step(job, (double)job->step);
 }
 
 tt_status tt__job_land_one(tt_job *job, int number)
