@@ -318,8 +318,8 @@ static bool is_last_row(const tt_exec *exec)
 }
 
 // A flight that did not begin in this micro-batch is not waited for, nor is one that was
-// begun ahead of another row, or that another segment waits for; what is sent to another stage only when no row follows, or its
-// slot is used again.
+// begun ahead of another row, or that another segment waits for; what is sent to another
+// stage only when no row follows, or its slot is used again.
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s)
 {
     const tt__exec_flights *flights = &exec->flights;
