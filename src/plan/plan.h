@@ -109,14 +109,11 @@ typedef struct tt_flight {
     // to = 0: the whole row. All pieces have the same members.
     int64_t from, to;
     int32_t piece; // its number
-    // Sends something to another stage: over when its slot is used again, or the run
-    // ends.
-    bool is_open;
+    bool
+        is_open; // sends to a stage: over when its slot is used again, or at the end
     // Brings something from another stage, and is begun before its row (bound > 0).
     bool is_ahead;
-    // Of an agreement that is left on its way: the segment that waits for it, in which it
-    // ends. 0: that in which it begins.
-    int32_t lands;
+    int32_t lands;  // the segment that waits for it, if that is another; else 0
     int32_t needed; // the first step of the next run that uses the result
     int64_t bytes;  // size of what is moved, counted once
 } tt_flight;

@@ -65,7 +65,7 @@ TEST(a_tree_goes_to_numbers_and_back)
     CHECK(b.is_refused[5] && !b.is_refused[2]);
     CHECK(tt_tree_next(&b, HUGE_VAL, &now) == 1 && now == 2.5);
     for (int i = 0; i < N; i++) {
-        static const double wrong[] = {-2, 0.5, 7, HUGE_VAL, NAN};
+        static const double wrong[] = {-2, 0.5, 7, HUGE_VAL, (double)NAN};
         for (int k = 0; k < 5; k++) {
             memcpy(w, v, sizeof w);
             w[i] = wrong[k];
