@@ -83,6 +83,25 @@ for s in json.load(open(sys.argv[1]))["systems"]:
     assert s["curve"][-1][0] < 4000 and s["seconds_to_loss"]["median"] > 0, s
 TEXT
 
+# Where most steps send next to nothing, bytes are means; so is the time of workers that do not wait.
+compare easgd downpour -n 2 run="$folder/uneven" train.steps=16 --repeat 1 \
+    --no-timeline --json || die "$(cat "$folder/err")"
+python3 - "$folder" <<'TEXT' || die 'means of uneven steps'
+import json, sys
+folder = sys.argv[1]
+def later(system, name):
+    rows = map(json.loads, open(f"{folder}/uneven/{system}-1/metrics.jsonl"))
+    v = [r[name] for r in rows if name in r]
+    return v[len(v) // 4:]
+easgd, downpour = json.load(open(folder + "/out"))["systems"]
+sent = later("easgd", "comm/bytes")
+assert sorted(sent)[len(sent) // 2] < easgd["bytes"] / 4, sent
+for s, name, key in (easgd, "easgd", "comm/bytes"), (downpour, "downpour", "step_seconds"):
+    v = later(name, key)
+    told = s["bytes"] if key == "comm/bytes" else s["step_seconds"]["median"]
+    assert told > 0 and abs(told - sum(v) / len(v)) < 0.01 * told, (name, told, v)
+TEXT
+
 # A signal, then the same command.
 set -- ddp zero-1 -n 2 run="$folder/stop" --until time=2 --repeat 1 --no-timeline
 "$TUTTI" compare examples/mlp-tiny.yaml threads=1 "$@" >"$folder/out" 2>"$folder/err" &

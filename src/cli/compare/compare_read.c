@@ -81,11 +81,12 @@ static bool is_uneven(const tt_metrics *m, tt_arena *arena)
 
 // The median, which other work on the machine moves least; where steps are uneven the
 // mean, since no single step stands for all.
-static double usual(const tt_metrics *m, const char *name, tt_arena *arena)
+static double usual(const tt_metrics *m, const char *name, bool is_mean,
+                    tt_arena *arena)
 {
     double *v = NULL, sum = 0;
     const int64_t n = later(m, name, &v, arena);
-    if (n == 0 || !is_uneven(m, arena))
+    if (n == 0 || !is_mean)
         return median(v, n);
     for (int64_t i = 0; i < n; i++)
         sum += v[i];
@@ -193,11 +194,14 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
     if (!tt_compare_is_done(c, name) ||
         tt_metrics_read(folder, arena, &m) != TT_OK)
         return TT_OK;
-    out->step = usual(&m, "step_seconds", arena);
+    // Workers that do not wait end a step two at a time, or none for long.
     const double waiting = read_waiting(folder, arena);
-    out->exposed = isnan(waiting) ? usual(&m, "comm/exposed_seconds", arena)
-                                  : waiting * out->step;
-    out->bytes = usual(&m, "comm/bytes", arena);
+    const bool is_mean = !isnan(waiting) || is_uneven(&m, arena);
+    out->step = usual(&m, "step_seconds", is_mean, arena);
+    out->exposed = isnan(waiting)
+                       ? usual(&m, "comm/exposed_seconds", is_mean, arena)
+                       : waiting * out->step;
+    out->bytes = usual(&m, "comm/bytes", is_mean, arena);
     out->staleness = read_staleness(folder, arena);
     read_facts(folder, out, arena);
     return read_loss(&m, out, arena);
