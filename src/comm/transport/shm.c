@@ -339,12 +339,15 @@ static tt_status progress(tt_comm *comm, bool *moved_out)
         TT_TRY(move(s, r, &moved));
     for (int32_t r = 0; r < comm->size && !moved; r++) {
         const peer *p = &s->peer[r];
-        // What a rank did just before it left is seen by looking again.
-        if (tt__shm_has_left(s, r))
+        // What a rank did just before it left is seen by looking again: if it had left
+        // before that. One that leaves meanwhile is looked at the next time.
+        const bool has_left = tt__shm_has_left(s, r);
+        if (has_left)
             TT_TRY(move(s, r, &moved));
         if (!moved)
-            TT_TRY(tt__shm_check(
-                s, r, p->in.first != NULL || p->unread.first != NULL));
+            TT_TRY(tt__shm_check(s, r,
+                                 has_left && (p->in.first != NULL ||
+                                              p->unread.first != NULL)));
     }
     *moved_out = moved;
     return TT_OK;
@@ -467,6 +470,7 @@ const tt_comm_def tt_comm_shm = {
     .idle = idle,
     .abandon = abandon,
     .alloc = alloc,
+    .shows_memory = true,
     .link = link_to,
     .has_native = tt__shm_has_native,
     .native = tt__shm_native,
