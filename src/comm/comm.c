@@ -197,6 +197,18 @@ void *tt_comm_alloc(tt_comm *comm, int64_t bytes)
     return comm->def->alloc == NULL ? NULL : comm->def->alloc(comm, bytes);
 }
 
+void tt_comm_showed(tt_comm *comm, int64_t bytes)
+{
+    comm->stats.sent_messages++;
+    comm->stats.sent_bytes += bytes;
+}
+
+void tt_comm_looked(tt_comm *comm, int64_t bytes)
+{
+    comm->stats.received_messages++;
+    comm->stats.received_bytes += bytes;
+}
+
 bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call)
 {
     return comm->def->has_native != NULL && comm->def->has_native(comm, call);

@@ -112,6 +112,9 @@ struct tt_comm_def {
     // Memory that peers can read in place: sending from it costs no second copy.
     // NULL: there is none left, or no such thing.
     void *(*alloc)(tt_comm *comm, int64_t bytes);
+    // Whether peers may read such memory without a message: it has one address for all, and
+    // no wrapper counts the time of what is sent.
+    bool shows_memory;
     tt_link (*link)(const tt_comm *comm, int32_t peer);
     // The transport's own collectives; both NULL: it has none. The first answers
     // from the call's numbers alone, so that all members agree.
@@ -161,6 +164,11 @@ double tt_comm_idle(tt_comm *comm, double since);
 
 // NULL: there is none left, or the transport has no such memory.
 void *tt_comm_alloc(tt_comm *comm, int64_t bytes);
+
+// Counts what peers read of memory that they see, as if it had been sent; and what this rank
+// reads of theirs.
+void tt_comm_showed(tt_comm *comm, int64_t bytes);
+void tt_comm_looked(tt_comm *comm, int64_t bytes);
 
 // At least so many bytes, of any content, until the next call for the same use. They stay
 // with the comm: a step that has run once allocates nothing. NULL: there is no memory.

@@ -363,6 +363,11 @@ bool tt_comm_wire_can_lend(const tt_comm_wire *wire)
     return wire->carrier.comm->def->alloc != NULL;
 }
 
+bool tt_comm_wire_shows_memory(const tt_comm_wire *wire)
+{
+    return wire->carrier.comm->def->shows_memory;
+}
+
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
                        const char *message)
 {

@@ -61,6 +61,8 @@ typedef enum tt_wire_use {
 void *tt_comm_wire_lend(tt_comm_wire *wire, tt_wire_use use, int64_t bytes);
 void tt_comm_wire_take_back(tt_comm_wire *wire, tt_wire_use use);
 bool tt_comm_wire_can_lend(const tt_comm_wire *wire); // if there is enough
+// Whether peers may read it without a message (tt_comm_def).
+bool tt_comm_wire_shows_memory(const tt_comm_wire *wire);
 
 // Ends the wire: what comes later fails so, on this rank.
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,

@@ -59,6 +59,7 @@ typedef struct tt__dynamic_part { // a tensor of the flat vector
 typedef struct tt__dynamic_worker { // of this rank
     void *weights, *gradient;
     tt__push_head head;
+    bool is_placed;   // the executor has the weights; `weights` only statistics
     bool is_computed; // gradient and head are of `number`
     int64_t number;   // of the gradient that it computes, from 0
     int64_t left_out; // micro-batches at its end that were not finished
@@ -84,10 +85,12 @@ typedef struct tt_dynamic {
     tt_vector_span shard;
     void *now;                // weights
     void **slot;              // gradients that wait; NULL: not yet used
+    void **lent;              // the same, at the worker: instead; or NULL
     tt__push_head *slot_head; // the same
     void **then;              // per worker: what it fetched; NULL: nobody asks
     void *before, *ahead; // weights before the last update; predicted; or NULL
-    void *sum;            // of an update
+    void *sum;            // room for that of an update
+    void *total;          // where the sum of an update is
     double norm;          // of the last update's mean gradient
     int64_t *n_refused;   // per worker
     double *up;           // the same: bytes that it has pushed
@@ -142,6 +145,12 @@ static inline tt__dynamic_worker *tt__worker_own(const tt_dynamic *d,
                : NULL;
 }
 
+// The gradient that waits in a slot: this shard's part.
+static inline void *tt__waiting(const tt_dynamic *d, int32_t slot)
+{
+    return d->lent[slot] != NULL ? d->lent[slot] : d->slot[slot];
+}
+
 static inline int64_t tt__shard_size(const tt_dynamic *d, int32_t rank)
 {
     return d->bound[rank + 1] - d->bound[rank];
@@ -165,6 +174,12 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker);
 // One of this rank's that can, and whether there was one.
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out);
 
+// Weights come to a worker from a shard, or lie where they belong already.
+tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,
+                           void *from);
+// `weights` are whole.
+tt_status tt__worker_gather(tt_dynamic *d, tt__dynamic_worker *w);
+
 // Notes a delivery of which the server says whether it is dropped.
 void tt__dynamic_note(tt_dynamic *d, int32_t worker, bool is_dropped);
 // Adds up what was delivered in a step; refused gradients are counted.
@@ -176,8 +191,9 @@ void tt__dynamic_judge(const tt_dynamic *d, double *head);
 tt_status tt__list_open(tt_dynamic *d);
 tt_status tt__list_next(const tt_dynamic *d, int32_t *worker_out);
 
-// server: a gradient of `worker` comes to the shards; what is pending becomes an update;
+// server: memory for a gradient that waits; one of `worker` comes to the shards; what is pending becomes an update;
 // weights go to a worker.
+tt_status tt__dynamic_room(tt_dynamic *d, int32_t slot);
 tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot);
 tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out);
 tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker);

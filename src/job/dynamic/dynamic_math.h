@@ -13,6 +13,7 @@ typedef struct tt__worker_feeding {
     int64_t first; // sample of the step
     int64_t micro; // that the feed is asked for next
 } tt__worker_feeding;
+// `weights`: NULL: the executor has them.
 tt_status tt__worker_run(tt_dynamic *d, int64_t number, void *weights,
                          tt__worker_feeding *f, tt__push_head *head);
 tt_status tt__worker_read(const tt_dynamic *d, void *weights, void *to);

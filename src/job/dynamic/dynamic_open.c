@@ -101,6 +101,7 @@ static tt_status make_shard(tt_dynamic *d)
     const bool remembers = predicts || d->server.rules.clock->asks_change;
     bool has_all = true;
     d->slot = tt_arena_alloc(d->arena, 2 * n * (int64_t)sizeof *d->slot);
+    d->lent = tt_arena_alloc(d->arena, 2 * n * (int64_t)sizeof *d->lent);
     d->slot_head =
         tt_arena_alloc(d->arena, 2 * n * (int64_t)sizeof *d->slot_head);
     d->n_refused = tt_arena_alloc(d->arena, n * (int64_t)sizeof(int64_t));
@@ -126,8 +127,8 @@ static tt_status make_shard(tt_dynamic *d)
         }
         has_all = has_all && d->then != NULL;
     }
-    return has_all && d->slot != NULL && d->slot_head != NULL &&
-                   d->n_refused != NULL && d->up != NULL && d->tally != NULL &&
+    return has_all && d->slot != NULL && d->lent != NULL &&
+                   d->slot_head != NULL && d->n_refused != NULL && d->up != NULL && d->tally != NULL &&
                    d->delivered != NULL && d->turn != NULL && d->rate != NULL &&
                    d->now != NULL && d->sum != NULL
                ? TT_OK

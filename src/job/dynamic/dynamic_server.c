@@ -95,7 +95,7 @@ tt_status tt__dynamic_read(tt_dynamic *d)
 
 // ---- a gradient comes ----------------------------------------------------
 
-static tt_status room_for(tt_dynamic *d, int32_t slot)
+tt_status tt__dynamic_room(tt_dynamic *d, int32_t slot)
 {
     if (d->slot[slot] == NULL)
         d->slot[slot] = tt_alloc(tt_vector_bytes(&d->shard) + 8);
@@ -156,7 +156,7 @@ tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot)
     const int32_t from = tt__worker_rank(d, worker);
     const int32_t ranks = d->job->peers.size, me = d->job->peers.rank;
     tt__dynamic_worker *w = tt__worker_own(d, worker);
-    TT_TRY(room_for(d, slot));
+    TT_TRY(tt__dynamic_room(d, slot));
     if (w != NULL) {
         memcpy(d->slot[slot], tt__element_at(d, w->gradient, d->bound[me]),
                (size_t)tt_vector_bytes(&d->shard));
@@ -204,7 +204,7 @@ static void correct(tt_dynamic *d, const tt_server_push *push)
     const double count = d->slot_head[push->slot].v[TT_HEAD_COUNT];
     if (d->then != NULL && tt_server_staleness(&d->server, push) > 0)
         tt_vector_compensate(&d->shard, d->params->lambda / count, d->now,
-                             d->then[push->worker], d->slot[push->slot]);
+                             d->then[push->worker], tt__waiting(d, push->slot));
 }
 
 static tt_status nearest(const tt_dynamic *d, const update *u, int32_t *out)
@@ -215,7 +215,7 @@ static tt_status nearest(const tt_dynamic *d, const update *u, int32_t *out)
     for (int32_t i = 0; i < u->n; i++)
         for (int32_t k = 0; k < u->n; k++)
             distance[i * u->n + k] = tt_vector_distance(
-                &d->shard, d->slot[u->at[i]], d->slot[u->at[k]]);
+                &d->shard, tt__waiting(d, u->at[i]), tt__waiting(d, u->at[k]));
     *out = tt_krum(u->n, (int32_t)d->params->bad, distance);
     tt_free(distance);
     return TT_OK;
@@ -231,7 +231,7 @@ static tt_status gather_middle(tt_dynamic *d, update *u)
     if (2 * trim >= u->n)
         trim = (u->n - 1) / 2;
     for (int32_t i = 0; i < u->n; i++) {
-        x[i] = d->slot[u->at[i]];
+        x[i] = tt__waiting(d, u->at[i]);
         a[i] = 1 / d->slot_head[u->at[i]].v[TT_HEAD_COUNT];
     }
     tt_vector_middle(&d->shard, u->n, x, a, trim, d->sum);
@@ -240,30 +240,23 @@ static tt_status gather_middle(tt_dynamic *d, update *u)
 }
 
 // The gradients of an update are not used again: the first becomes the sum.
-static void take_for_sum(tt_dynamic *d, int32_t slot)
-{
-    void *sum = d->slot[slot];
-    d->slot[slot] = d->sum;
-    d->sum = sum;
-}
-
 static tt_status gather(tt_dynamic *d, update *u)
 {
-    const size_t bytes = (size_t)tt_vector_bytes(&d->shard);
     int32_t best = 0;
+    d->total = d->sum;
     switch (d->params->gather) {
     case TT_GATHER_MEDIAN:
     case TT_GATHER_TRIMMED:
         return gather_middle(d, u);
     case TT_GATHER_KRUM:
         TT_TRY(nearest(d, u, &best));
-        memcpy(d->sum, d->slot[u->at[best]], bytes);
+        d->total = tt__waiting(d, u->at[best]);
         u->count = d->slot_head[u->at[best]].v[TT_HEAD_COUNT];
         return TT_OK;
     default:
-        take_for_sum(d, u->at[0]);
+        d->total = tt__waiting(d, u->at[0]);
         for (int32_t i = 1; i < u->n; i++)
-            tt_vector_add(&d->shard, 1, d->slot[u->at[i]], d->sum);
+            tt_vector_add(&d->shard, 1, tt__waiting(d, u->at[i]), d->total);
         return TT_OK;
     }
 }
@@ -277,7 +270,7 @@ static tt_status move_buffers(tt_dynamic *d, const update *u)
         if (!p->is_buffer || !is_mine(d, p))
             continue;
         for (int32_t k = 0; k < u->n; k++)
-            tt_vector_add(&n, 1.0 / u->n, in_shard(d, d->slot[u->at[k]], p),
+            tt_vector_add(&n, 1.0 / u->n, in_shard(d, tt__waiting(d, u->at[k]), p),
                           in_shard(d, d->now, p));
         TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
                                       in_shard(d, d->now, p)));
@@ -331,7 +324,7 @@ static tt_status measure(tt_dynamic *d, double count, double *norm_out)
         const tt__dynamic_part *p = &d->part[i];
         const tt_vector_span n = {d->all.is_wide, p->tensor.count};
         if (is_mine(d, p) && !p->is_buffer)
-            square[i] = tt_vector_squares(&n, in_shard(d, d->sum, p));
+            square[i] = tt_vector_squares(&n, in_shard(d, d->total, p));
     }
     tt_status status = TT_OK;
     if (d->wall != NULL)
@@ -353,7 +346,7 @@ tt_status tt__dynamic_clip(tt_dynamic *d, double count)
     TT_TRY(measure(d, count, &d->norm));
     const double factor = most / (d->norm + 1e-6); // as ops/optim/clip.c
     if (factor < 1)
-        tt_vector_scale(&d->shard, factor, d->sum);
+        tt_vector_scale(&d->shard, factor, d->total);
     return TT_OK;
 }
 
@@ -379,7 +372,7 @@ tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
         const tt__dynamic_part *p = &d->part[i];
         if (is_mine(d, p) && !p->is_buffer)
             TT_TRY(tt__dynamic_write_part(d, job->exec, &p->grad,
-                                          in_shard(d, d->sum, p)));
+                                          in_shard(d, d->total, p)));
     }
     TT_TRY(set_count(job, count));
     TT_TRY(set(job, "lr", job->lr * rate));
@@ -401,7 +394,7 @@ static tt_status add_change(tt_dynamic *d, double factor)
         const tt_vector_span n = {d->all.is_wide, p->tensor.count};
         if (!is_mine(d, p) || p->is_buffer)
             continue;
-        tt_vector_add(&n, factor, in_shard(d, d->sum, p),
+        tt_vector_add(&n, factor, in_shard(d, d->total, p),
                       in_shard(d, d->now, p));
         TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
                                       in_shard(d, d->now, p)));
@@ -453,6 +446,8 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
     if (u.n > 0) {
         if (d->before != NULL)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
+        if (d->wall != NULL)
+            TT_TRY(tt__wall_renew(d));
         TT_TRY(move_buffers(d, &u)); // before gradients are added up in place
         TT_TRY(gather(d, &u));
         if (d->stepper != NULL) {
@@ -462,6 +457,8 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
             TT_TRY(tt__dynamic_update(d, u.count, u.rate));
         }
     }
+    for (int32_t i = 0; i < d->server.n_pending; i++)
+        d->lent[d->server.pending[i].slot] = NULL;
     const double own =
         asks && u.n > 0 ? tt_vector_farthest(&d->shard, d->now, d->before) : 0;
     *change_out = own;

@@ -148,8 +148,10 @@ static tt_status collect_shards(tt_dynamic *d, void *mine, char *to)
 
 static tt_status collect_worker(tt_dynamic *d, int32_t worker, char *to)
 {
-    const tt__dynamic_worker *w = tt__worker_own(d, worker);
+    tt__dynamic_worker *w = tt__worker_own(d, worker);
     const int64_t bytes = tt_vector_bytes(&d->all);
+    if (w != NULL)
+        TT_TRY(tt__worker_gather(d, w));
     const tt__post post = {tt__worker_rank(d, worker), 0,
                            w != NULL ? w->weights : NULL, to, bytes};
     if (w != NULL && to != NULL)
@@ -164,7 +166,7 @@ static tt_status collect(tt_dynamic *d, char *to)
     for (int32_t i = 0; i < d->workers; i++, k++)
         TT_TRY(collect_worker(d, i, to != NULL ? to + k * bytes : NULL));
     for (int32_t i = 0; i < d->server.n_pending; i++, k++)
-        TT_TRY(collect_shards(d, d->slot[d->server.pending[i].slot],
+        TT_TRY(collect_shards(d, tt__waiting(d, d->server.pending[i].slot),
                               to != NULL ? to + k * bytes : NULL));
     return d->before == NULL
                ? TT_OK
@@ -288,6 +290,7 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
         tt__dynamic_worker *w = tt__worker_own(d, i);
         if (w != NULL) {
             memcpy(w->weights, from, (size_t)bytes);
+            w->is_placed = false;
             w->number = d->drawn.worker[i].number;
             // One that waits has delivered, and computes when it is answered.
             w->is_computed = tt__worker_waits(d, i);

@@ -92,12 +92,16 @@ static void *part_for(const tt_dynamic *d, int32_t worker, int32_t r,
     return tt__element_at(d, tt__worker_own(d, worker)->gradient, d->bound[r]);
 }
 
-// To this rank's own shard.
+// To this rank's own shard: a gradient is read where it is.
 static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head,
-                           const void *data)
+                           void *data)
 {
     tt__wall_line here = {.head = *head};
     void *room = NULL;
+    if (d->coder == NULL) {
+        here.head.shown = data;
+        return tt__wall_take(d, &here);
+    }
     TT_TRY(tt__wall_room(d, &here, &room));
     memcpy(room, data, (size_t)head->bytes);
     return tt__wall_take(d, &here);

@@ -13,6 +13,7 @@
 #include "job/dynamic/coder.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
+#include "job/dynamic/wall.h"
 #include "plan/seconds.h"
 
 #include <math.h>
@@ -73,6 +74,50 @@ static tt_status write_weights(const tt_dynamic *d, void *weights)
     return TT_OK;
 }
 
+// By the wall clock the only worker of a rank has the executor for itself.
+static bool is_alone(const tt_dynamic *d)
+{
+    return d->wall != NULL && d->wall->shows && d->n_own == 1 &&
+           d->stepper == NULL && d->job->local_steps <= 1;
+}
+
+tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,
+                           void *from)
+{
+    tt__dynamic_worker *w = tt__worker_own(d, worker);
+    char *to = tt__element_at(d, w->weights, d->bound[shard]);
+    w->is_placed = is_alone(d);
+    if (!w->is_placed) {
+        if (to != from)
+            memcpy(to, from,
+                   (size_t)(tt__shard_size(d, shard) * tt__element(d)));
+        return TT_OK;
+    }
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        if (p->owner != shard)
+            continue;
+        char *data = tt__element_at(d, from, p->at - d->bound[shard]);
+        char *own = tt__element_at(d, w->weights, p->at);
+        TT_TRY(tt__dynamic_write_part(d, d->exec, &p->tensor, data));
+        if (p->is_buffer && own != data)
+            memcpy(own, data, (size_t)(p->tensor.count * tt__element(d)));
+    }
+    return TT_OK;
+}
+
+tt_status tt__worker_gather(tt_dynamic *d, tt__dynamic_worker *w)
+{
+    for (int32_t i = 0; w->is_placed && i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        if (!p->is_buffer)
+            TT_TRY(
+                tt__dynamic_read_part(d, d->exec, &p->tensor,
+                                      tt__element_at(d, w->weights, p->at)));
+    }
+    return TT_OK;
+}
+
 // Gradients, and what statistics have moved.
 tt_status tt__worker_read(const tt_dynamic *d, void *weights, void *to)
 {
@@ -101,7 +146,8 @@ tt_status tt__worker_run(tt_dynamic *d, int64_t number, void *weights,
                          tt__worker_feeding *f, tt__push_head *head)
 {
     const tt_job *job = d->job;
-    TT_TRY(write_weights(d, weights));
+    if (weights != NULL)
+        TT_TRY(write_weights(d, weights));
     TT_TRY(set(d, "step", (double)(number + 1)));
     TT_TRY(set(d, "seed", (double)job->options.seed));
     TT_TRY(set(d, "samples", (double)job->options.batch));
@@ -224,7 +270,8 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     } else if (job->local_steps > 1) {
         TT_TRY(run_local(d, w, &f));
     } else {
-        TT_TRY(tt__worker_run(d, w->number, w->weights, &f, &w->head));
+        TT_TRY(tt__worker_run(d, w->number, w->is_placed ? NULL : w->weights,
+                              &f, &w->head));
         TT_TRY(tt__worker_read(d, w->weights, w->gradient));
     }
     judge(d, w);

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "job/dynamic/dynamic.h"
 
+#include <stdatomic.h>
+
 typedef enum tt__wall_kind {
     TT_WALL_PUSH,   // to rank 0: a gradient's head, and rank 0's part of it
     TT_WALL_PART,   // to another shard: its part
@@ -32,12 +34,14 @@ enum {
 
 typedef struct tt__wall_letter {
     int64_t kind, worker, bytes; // of what follows
+    void *shown;                 // or where it lies, if the receiver sees that
     double v[TT_WALL_N];         // a push's head; a step's results
 } tt__wall_letter;
 
 typedef struct tt__wall_copy { // weights that are on their way to workers
     int64_t readers, version;
-    bool is_lent;
+    int64_t n_shown;     // letters that said where it lies
+    atomic_llong *n_read; // of these: in memory that all see; or NULL
     struct tt__wall_copy *next;
     void *data;
 } tt__wall_copy;
@@ -67,7 +71,8 @@ typedef struct tt__wall_line { // from another rank
 typedef struct tt__wall_inbox { // of a worker, at a shard
     bool is_here;
     int64_t bytes;
-    void *data; // a part of a gradient, or its code
+    void *data;  // a part of a gradient, or its code
+    void *shown; // where a part lies at its worker; or NULL
 } tt__wall_inbox;
 
 struct tt__wall {
@@ -76,8 +81,9 @@ struct tt__wall {
     tt__wall_inbox *inbox;
     tt__wall_parcel *out, *spare; // not yet gone; to be used again
     tt__wall_copy *snapshots;
-    char *lent;     // gradients and snapshots that peers read in place, or NULL
-    int32_t n_lent; // snapshots
+    char *lent;      // gradients and snapshots that peers read in place, or NULL
+    bool shows;      // that needs no message
+    int32_t n_lent;  // snapshots
     tt__wall_event *queue, **last;
     bool is_following; // the queue
     bool wants_stop;   // some rank
@@ -115,6 +121,8 @@ tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
 // `data` stays as it is until the letter is gone, or is a snapshot's.
 tt_status tt__wall_send(tt_dynamic *d, int32_t to, const tt__wall_letter *head,
                         void *data, tt__wall_copy *snapshot);
+// Before an update: weights that somebody still reads stay, and new ones come elsewhere.
+tt_status tt__wall_renew(tt_dynamic *d);
 // The weights of this version, kept until they are gone.
 tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
                             tt__wall_copy **out);

@@ -38,8 +38,25 @@ void tt__wall_answered(tt_dynamic *d, int32_t worker)
     d->wall->got[i] = tt__wall_now(d);
 }
 
+// A worker that goes on computes where its last gradient lies. One that is still to be used
+// moves (exchange.clock=quorum).
+static tt_status move_waiting(tt_dynamic *d, int32_t worker)
+{
+    for (int32_t i = 0; i < d->server.n_pending; i++) {
+        const int32_t slot = d->server.pending[i].slot;
+        if (d->server.pending[i].worker != worker || d->lent[slot] == NULL)
+            continue;
+        TT_TRY(tt__dynamic_room(d, slot));
+        memcpy(d->slot[slot], d->lent[slot],
+               (size_t)tt_vector_bytes(&d->shard));
+        d->lent[slot] = NULL;
+    }
+    return TT_OK;
+}
+
 static tt_status answer(tt_dynamic *d, int32_t worker)
 {
+    TT_TRY(move_waiting(d, worker));
     void *weights = tt__dynamic_weights(d, worker);
     const tt__wall_letter head = {.kind = TT_WALL_ANSWER,
                                   .worker = worker,
@@ -55,8 +72,7 @@ static tt_status answer(tt_dynamic *d, int32_t worker)
         return tt__wall_send(d, tt__worker_rank(d, worker), &head,
                              snapshot->data, snapshot);
     }
-    memcpy(tt__element_at(d, own->weights, d->bound[d->job->peers.rank]),
-           weights, (size_t)head.bytes);
+    TT_TRY(tt__worker_fetch(d, worker, d->job->peers.rank, weights));
     tt__wall_answered(d, worker);
     return TT_OK;
 }
@@ -88,17 +104,17 @@ static tt_status put(tt_dynamic *d, int32_t worker, int32_t slot,
     tt__wall_inbox *inbox = &d->wall->inbox[worker];
     void *room = d->slot[slot];
     memcpy(d->slot_head[slot].v, head, sizeof(tt__push_head));
+    d->lent[slot] = inbox->shown;
+    if (inbox->shown != NULL)
+        return TT_OK;
     if (d->coder == NULL) {
         d->slot[slot] = inbox->data;
         inbox->data = room;
         return TT_OK;
     }
-    if (room == NULL)
-        room = d->slot[slot] = tt_alloc(tt_vector_bytes(&d->shard) + 8);
-    if (room == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a gradient");
+    TT_TRY(tt__dynamic_room(d, slot));
     return tt__coder_decode(d, worker, d->server.worker[worker].pushed - 1,
-                            inbox->data, inbox->bytes, room);
+                            inbox->data, inbox->bytes, d->slot[slot]);
 }
 
 static tt_status send_order(tt_dynamic *d, int32_t worker,

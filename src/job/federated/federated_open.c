@@ -195,7 +195,7 @@ static tt_status make_vectors(tt__federated *f)
     d->local = vector_of(&d->all);
     d->mean = vector_of(&d->all);
     d->now = vector_of(&d->shard);
-    d->sum = vector_of(&d->shard);
+    d->total = d->sum = vector_of(&d->shard);
     if (controls)
         f->control = vector_of(&f->weights);
     if (controls)
