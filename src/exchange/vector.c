@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char tt_gather_names[] = "mean|median|trimmed|krum";
 
@@ -37,39 +38,93 @@ void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
     EACH(s, ((T *)y)[i] = (T)a * ((const T *)x)[i] + (T)b * ((T *)y)[i]);
 }
 
-// Eight sums side by side, of every eighth element each: one sum would wait for itself.
-enum { LANES = 8 };
-
-static void square_floats(const float *x, int64_t n, double lane[LANES])
+void tt_vector_sum(const tt_vector_span *s, const void *x, const void *y,
+                   void *z)
 {
+    EACH(s, ((T *)z)[i] = ((const T *)x)[i] + ((const T *)y)[i]);
+}
+
+// Zeros that are added up: a NaN where a number is none or has no end.
+bool tt_vector_is_finite(const tt_vector_span *s, const void *x)
+{
+    float zero[16] = {0};
+    double wide[16] = {0}, sum = 0;
+    const int64_t even = s->n / 16 * 16;
+    for (int64_t i = 0; !s->is_wide && i < even; i += 16)
+        for (int k = 0; k < 16; k++)
+            zero[k] += ((const float *)x)[i + k] * 0;
+    for (int64_t i = 0; s->is_wide && i < even; i += 16)
+        for (int k = 0; k < 16; k++)
+            wide[k] += ((const double *)x)[i + k] * 0;
+    for (int k = 0; k < 16; k++)
+        sum += (double)zero[k] + wide[k];
+    for (int64_t i = even; i < s->n; i++)
+        sum += 0 * (s->is_wide ? ((const double *)x)[i]
+                               : (double)((const float *)x)[i]);
+    return sum == 0;
+}
+
+// Eight sums side by side, of every eighth element each: one sum would wait for itself.
+enum { LANES = TT_VECTOR_LANES };
+
+static void square_floats(const float *x, int64_t n, double sums[LANES])
+{
+    double lane[LANES];
+    memcpy(lane, sums, sizeof lane);
     for (int64_t i = 0; i < n; i += LANES)
         for (int k = 0; k < LANES; k++)
             lane[k] += (double)x[i + k] * (double)x[i + k];
+    memcpy(sums, lane, sizeof lane);
 }
 
-static void square_doubles(const double *x, int64_t n, double lane[LANES])
+static void square_doubles(const double *x, int64_t n, double sums[LANES])
 {
+    double lane[LANES];
+    memcpy(lane, sums, sizeof lane);
     for (int64_t i = 0; i < n; i += LANES)
         for (int k = 0; k < LANES; k++)
             lane[k] += x[i + k] * x[i + k];
+    memcpy(sums, lane, sizeof lane);
+}
+
+static void square_some(const tt_vector_span *s, const void *x, int64_t from,
+                        int64_t to, tt_vector_lanes *sums)
+{
+    for (int64_t i = from; i < to; i++) {
+        const double v =
+            s->is_wide ? ((const double *)x)[i] : (double)((const float *)x)[i];
+        sums->lane[sums->n++ % LANES] += v * v;
+    }
+}
+
+void tt_vector_lanes_add(const tt_vector_span *s, const void *x,
+                         tt_vector_lanes *sums)
+{
+    const int64_t missing = (LANES - sums->n % LANES) % LANES;
+    const int64_t first = missing < s->n ? missing : s->n;
+    const int64_t even = (s->n - first) / LANES * LANES;
+    square_some(s, x, 0, first, sums);
+    if (s->is_wide)
+        square_doubles((const double *)x + first, even, sums->lane);
+    else
+        square_floats((const float *)x + first, even, sums->lane);
+    sums->n += even;
+    square_some(s, x, first + even, s->n, sums);
+}
+
+double tt_vector_lanes_sum(const tt_vector_lanes *sums)
+{
+    double sum = 0;
+    for (int k = 0; k < LANES; k++)
+        sum += sums->lane[k];
+    return sum;
 }
 
 double tt_vector_squares(const tt_vector_span *s, const void *x)
 {
-    double lane[LANES] = {0}, sum = 0;
-    const int64_t even = s->n / LANES * LANES;
-    if (s->is_wide)
-        square_doubles(x, even, lane);
-    else
-        square_floats(x, even, lane);
-    for (int64_t i = even; i < s->n; i++) {
-        const double v =
-            s->is_wide ? ((const double *)x)[i] : (double)((const float *)x)[i];
-        lane[i % LANES] += v * v;
-    }
-    for (int k = 0; k < LANES; k++)
-        sum += lane[k];
-    return sum;
+    tt_vector_lanes sums = {0};
+    tt_vector_lanes_add(s, x, &sums);
+    return tt_vector_lanes_sum(&sums);
 }
 
 double tt_vector_distance(const tt_vector_span *s, const void *x, const void *y)

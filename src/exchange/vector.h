@@ -28,7 +28,20 @@ void tt_vector_scale(const tt_vector_span *s, double a, void *y);
 // y = a x + b y
 void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
                    void *y);
+// z = x + y
+void tt_vector_sum(const tt_vector_span *s, const void *x, const void *y,
+                   void *z);
+bool tt_vector_is_finite(const tt_vector_span *s, const void *x);
 double tt_vector_squares(const tt_vector_span *s, const void *x);
+// The same of a vector that comes in parts, in every bit. Begins with zeros.
+enum { TT_VECTOR_LANES = 8 };
+typedef struct tt_vector_lanes {
+    double lane[TT_VECTOR_LANES];
+    int64_t n; // elements so far
+} tt_vector_lanes;
+void tt_vector_lanes_add(const tt_vector_span *s, const void *x,
+                         tt_vector_lanes *sums);
+double tt_vector_lanes_sum(const tt_vector_lanes *sums);
 double tt_vector_distance(const tt_vector_span *s, const void *x,
                           const void *y); // squared
 double tt_vector_farthest(const tt_vector_span *s, const void *x,

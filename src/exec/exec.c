@@ -50,6 +50,11 @@ static tt_status get_memory(tt_exec *exec)
         exec->backend->def->memory == NULL)
         exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
     exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
+    if (plan->shared_bytes == 0 && exec->options.room != NULL &&
+        exec->backend->def->memory == NULL) {
+        exec->shared = exec->options.room;
+        exec->shared_bytes = (plan->persistent_bytes + 63) / 64 * 64;
+    }
     const int64_t own = bytes - exec->shared_bytes;
     void *memory = NULL;
     if (tt_memory_alloc(exec->backend, own > 0 ? own : 1, &memory) == TT_OK)

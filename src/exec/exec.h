@@ -63,6 +63,10 @@ typedef struct tt_exec_options {
     // computing is slept, before messages leave. Borrowed; NULL: no sleep.
     const double *pace;
     const tt_wire *wire; // NULL: a plan with collectives is refused
+    // Where what outlives a run lies, if the host computes and nothing is the wire's: the
+    // plan's persistent_bytes up to the next multiple of 64, zeroed, aligned to 64, which
+    // outlive the executor. Borrowed; or NULL.
+    void *room;
 } tt_exec_options;
 
 tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
@@ -80,6 +84,9 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed);
 // outlive the step cannot be read: mark them as outputs.
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
+// Where its elements lie, dense and in the host's memory; NULL: they do not. They may be read
+// there between runs, and written if it is no state.
+void *tt_exec_dense(const tt_exec *exec, tt_val v);
 
 // The same in three parts, for a device that computes meanwhile. room() is memory that
 // the caller fills with the next input (NULL: there is none, use write()). send()

@@ -189,6 +189,16 @@ tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
                           dense_bytes(&home->operand));
 }
 
+void *tt_exec_dense(const tt_exec *exec, tt_val v)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    const bool is_there = exec->plan->is_kept[v.id] &&
+                          exec->backend->def->memory == NULL &&
+                          tt_operand_is_dense(&home->operand) &&
+                          !tt__is_offloaded(exec, v) && slots_of(exec, v) == 1;
+    return is_there ? tt__address(exec, home) : NULL;
+}
+
 static tt_status check_scalar(const tt_exec *exec, tt_val v)
 {
     const tt_operand *o = &exec->plan->home[v.id].operand;

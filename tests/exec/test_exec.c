@@ -184,6 +184,32 @@ TEST(what_is_not_kept_cannot_be_read)
     world_fini(&w);
 }
 
+TEST(what_outlives_a_run_lies_where_it_is_told)
+{
+    world w;
+    double own[24], told[24];
+    world_init(&w);
+    world_build_mlp(&w.b, 12);
+    world_open(&w, NULL, NULL);
+    CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
+    world_read(&w, "w1", own);
+    const int64_t bytes = (w.plan->persistent_bytes + 63) / 64 * 64;
+    char *room = tt_alloc(bytes);
+    const tt_exec_options options = {.poison = true, .room = room};
+    tt_exec_destroy(w.exec);
+    CHECK_OK(tt_exec_create(w.plan, w.backend, &options, &w.exec));
+    CHECK_OK(tt_exec_init_state(w.exec, 1));
+    CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
+    world_read(&w, "w1", told);
+    CHECK(memcmp(own, told, sizeof own) == 0);
+    CHECK(tt_exec_peak_used(w.exec) == w.plan->peak_bytes);
+    const char *at = tt_exec_dense(w.exec, world_find(&w, "w1"));
+    CHECK(at >= room && at + sizeof told <= room + bytes);
+    CHECK(memcmp(at, told, sizeof told) == 0);
+    tt_free(room);
+    world_fini(&w);
+}
+
 TEST(statistics_and_trace_cover_every_step)
 {
     world w;

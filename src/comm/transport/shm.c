@@ -345,9 +345,9 @@ static tt_status progress(tt_comm *comm, bool *moved_out)
         if (has_left)
             TT_TRY(move(s, r, &moved));
         if (!moved)
-            TT_TRY(tt__shm_check(s, r,
-                                 has_left && (p->in.first != NULL ||
-                                              p->unread.first != NULL)));
+            TT_TRY(tt__shm_check(
+                s, r,
+                has_left && (p->in.first != NULL || p->unread.first != NULL)));
     }
     *moved_out = moved;
     return TT_OK;

@@ -77,6 +77,7 @@ typedef struct tt_dynamic {
     tt__dynamic_part *part;
     int64_t *bound; // ranks + 1: shards, in elements
     tt_exec *exec;  // computes gradients
+    char *room;     // what it keeps, if all ranks see that; or NULL
     bool *wanted;   // steps of the update of this rank's shard
     tt_server server;
     tt_drawn drawn;
@@ -90,14 +91,14 @@ typedef struct tt_dynamic {
     void **then;              // per worker: what it fetched; NULL: nobody asks
     void *before, *ahead; // weights before the last update; predicted; or NULL
     void *sum;            // room for that of an update
-    void *total;          // where the sum of an update is
-    double norm;          // of the last update's mean gradient
-    int64_t *n_refused;   // per worker
-    double *up;           // the same: bytes that it has pushed
-    double *tally;        // per delivery of a step, TT_HEAD_N each; and wishes
-    int32_t n_delivered;  // of this step
-    int32_t *delivered;   // by whom
-    tt_turn *turn;        // what it did for that; of drawn or measured times
+    void *total;         // where the sum of an update is; NULL: in the executor
+    double norm;         // of the last update's mean gradient
+    int64_t *n_refused;  // per worker
+    double *up;          // the same: bytes that it has pushed
+    double *tally;       // per delivery of a step, TT_HEAD_N each; and wishes
+    int32_t n_delivered; // of this step
+    int32_t *delivered;  // by whom
+    tt_turn *turn;       // what it did for that; of drawn or measured times
     // The server's load in this start of the run: seconds in which it was busy, of all.
     double busy, seconds;
     int64_t n_updates;

@@ -128,9 +128,10 @@ static tt_status make_shard(tt_dynamic *d)
         has_all = has_all && d->then != NULL;
     }
     return has_all && d->slot != NULL && d->lent != NULL &&
-                   d->slot_head != NULL && d->n_refused != NULL && d->up != NULL && d->tally != NULL &&
-                   d->delivered != NULL && d->turn != NULL && d->rate != NULL &&
-                   d->now != NULL && d->sum != NULL
+                   d->slot_head != NULL && d->n_refused != NULL &&
+                   d->up != NULL && d->tally != NULL && d->delivered != NULL &&
+                   d->turn != NULL && d->rate != NULL && d->now != NULL &&
+                   d->sum != NULL
                ? TT_OK
                : tt_fail(TT_ERR_NOMEM, "no memory for the server");
 }
@@ -213,7 +214,7 @@ static tt_status copy_states(tt_dynamic *d)
 static tt_status open(tt_dynamic *d)
 {
     tt_job *job = d->job;
-    const tt_exec_options options = {0};
+    tt_exec_options options = {0};
     d->arena = tt_arena_create();
     if (d->arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for workers");
@@ -229,6 +230,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(list_parts(d));
     TT_TRY(cut_shards(d));
     TT_TRY(tt__dynamic_steps(d));
+    options.room = tt__worker_room(d);
     TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
     TT_TRY(copy_states(d));
     if (tt_job_is_federated(job))
@@ -323,6 +325,8 @@ void tt__dynamic_close(tt_dynamic *d)
     tt_str_fini(&d->record);
     tt_free(d->list);
     tt_exec_destroy(d->exec);
+    if (d->room != NULL)
+        tt_comm_wire_take_back(d->job->peers.wire, TT_LEND_WORKER);
     tt_free(d->wanted);
     tt_free(d->now);
     tt_free(d->sum);

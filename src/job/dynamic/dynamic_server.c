@@ -239,6 +239,13 @@ static tt_status gather_middle(tt_dynamic *d, update *u)
     return TT_OK;
 }
 
+// Of the sum of an update: where a part lies.
+static char *sum_of(const tt_dynamic *d, const tt__dynamic_part *p)
+{
+    return d->total != NULL ? in_shard(d, d->total, p)
+                            : tt_exec_dense(d->job->exec, p->grad.val);
+}
+
 // The gradients of an update are not used again: the first becomes the sum.
 static tt_status gather(tt_dynamic *d, update *u)
 {
@@ -254,6 +261,11 @@ static tt_status gather(tt_dynamic *d, update *u)
         u->count = d->slot_head[u->at[best]].v[TT_HEAD_COUNT];
         return TT_OK;
     default:
+        if (d->wall != NULL && d->wall->sums_in_place) {
+            d->total = NULL;
+            tt__wall_add_up(d, u->n, u->at);
+            return TT_OK;
+        }
         d->total = tt__waiting(d, u->at[0]);
         for (int32_t i = 1; i < u->n; i++)
             tt_vector_add(&d->shard, 1, tt__waiting(d, u->at[i]), d->total);
@@ -270,7 +282,8 @@ static tt_status move_buffers(tt_dynamic *d, const update *u)
         if (!p->is_buffer || !is_mine(d, p))
             continue;
         for (int32_t k = 0; k < u->n; k++)
-            tt_vector_add(&n, 1.0 / u->n, in_shard(d, tt__waiting(d, u->at[k]), p),
+            tt_vector_add(&n, 1.0 / u->n,
+                          in_shard(d, tt__waiting(d, u->at[k]), p),
                           in_shard(d, d->now, p));
         TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
                                       in_shard(d, d->now, p)));
@@ -324,7 +337,7 @@ static tt_status measure(tt_dynamic *d, double count, double *norm_out)
         const tt__dynamic_part *p = &d->part[i];
         const tt_vector_span n = {d->all.is_wide, p->tensor.count};
         if (is_mine(d, p) && !p->is_buffer)
-            square[i] = tt_vector_squares(&n, in_shard(d, d->total, p));
+            square[i] = tt_vector_squares(&n, sum_of(d, p));
     }
     tt_status status = TT_OK;
     if (d->wall != NULL)
@@ -345,8 +358,14 @@ tt_status tt__dynamic_clip(tt_dynamic *d, double count)
         return TT_OK;
     TT_TRY(measure(d, count, &d->norm));
     const double factor = most / (d->norm + 1e-6); // as ops/optim/clip.c
-    if (factor < 1)
+    if (factor < 1 && d->total != NULL)
         tt_vector_scale(&d->shard, factor, d->total);
+    for (int32_t i = 0; factor < 1 && d->total == NULL && i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        const tt_vector_span n = {d->all.is_wide, p->tensor.count};
+        if (is_mine(d, p))
+            tt_vector_scale(&n, factor, sum_of(d, p));
+    }
     return TT_OK;
 }
 
@@ -370,7 +389,7 @@ tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
     tt_job *job = d->job;
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
-        if (is_mine(d, p) && !p->is_buffer)
+        if (is_mine(d, p) && !p->is_buffer && d->total != NULL)
             TT_TRY(tt__dynamic_write_part(d, job->exec, &p->grad,
                                           in_shard(d, d->total, p)));
     }

@@ -165,6 +165,8 @@ static tt_status collect(tt_dynamic *d, char *to)
     int64_t k = 0;
     for (int32_t i = 0; i < d->workers; i++, k++)
         TT_TRY(collect_worker(d, i, to != NULL ? to + k * bytes : NULL));
+    for (int32_t i = 0; d->wall != NULL && i < d->server.n_pending; i++)
+        TT_TRY(tt__wall_settle(d, d->server.pending[i].slot));
     for (int32_t i = 0; i < d->server.n_pending; i++, k++)
         TT_TRY(collect_shards(d, tt__waiting(d, d->server.pending[i].slot),
                               to != NULL ? to + k * bytes : NULL));

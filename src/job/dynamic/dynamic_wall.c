@@ -99,7 +99,7 @@ static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head,
     tt__wall_line here = {.head = *head};
     void *room = NULL;
     if (d->coder == NULL) {
-        here.head.shown = data;
+        here.head.shown = head->is_bare ? d->room : data;
         return tt__wall_take(d, &here);
     }
     TT_TRY(tt__wall_room(d, &here, &room));
@@ -134,6 +134,7 @@ static tt_status work(tt_dynamic *d, bool *did)
     const double start = began - d->wall->began, end = tt__wall_now(d);
     tt__wall_letter head = {
         .worker = worker,
+        .is_bare = tt__wall_is_bare(d),
         .v = {[TT_WALL_STOP] = d->job->wants_stop,
               [TT_WALL_WAITED] = start - d->wall->got[i],
               [TT_WALL_COMPUTED] = end - start - (d->busy - busy)}};

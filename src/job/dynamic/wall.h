@@ -3,6 +3,7 @@
 //   dynamic_wall   this rank's workers; a step; a meeting
 //   wall_rules     deliveries in their one order; updates and answers by the rules
 //   wall_post      letters between ranks
+//   wall_memory    what they need not carry
 
 #ifndef TT_JOB_DYNAMIC_WALL_H
 #define TT_JOB_DYNAMIC_WALL_H
@@ -35,12 +36,13 @@ enum {
 typedef struct tt__wall_letter {
     int64_t kind, worker, bytes; // of what follows
     void *shown;                 // or where it lies, if the receiver sees that
+    int64_t is_bare;             // a gradient: in its executor's memory
     double v[TT_WALL_N];         // a push's head; a step's results
 } tt__wall_letter;
 
 typedef struct tt__wall_copy { // weights that are on their way to workers
     int64_t readers, version;
-    int64_t n_shown;     // letters that said where it lies
+    int64_t n_shown;      // letters that said where it lies
     atomic_llong *n_read; // of these: in memory that all see; or NULL
     struct tt__wall_copy *next;
     void *data;
@@ -72,7 +74,8 @@ typedef struct tt__wall_inbox { // of a worker, at a shard
     bool is_here;
     int64_t bytes;
     void *data;  // a part of a gradient, or its code
-    void *shown; // where a part lies at its worker; or NULL
+    void *shown; // where a gradient lies at its worker; or NULL
+    bool is_bare;
 } tt__wall_inbox;
 
 struct tt__wall {
@@ -81,9 +84,12 @@ struct tt__wall {
     tt__wall_inbox *inbox;
     tt__wall_parcel *out, *spare; // not yet gone; to be used again
     tt__wall_copy *snapshots;
-    char *lent;      // gradients and snapshots that peers read in place, or NULL
-    bool shows;      // that needs no message
-    int32_t n_lent;  // snapshots
+    char *lent; // gradients and snapshots that peers read in place, or NULL
+    bool shows; // that needs no message
+    bool sums_in_place; // gradients are added up where the update reads them
+    int64_t *offset;    // per part: of its gradient, in what an executor keeps
+    bool *is_bare;      // per slot that is lent
+    int32_t n_lent;     // snapshots
     tt__wall_event *queue, **last;
     bool is_following; // the queue
     bool wants_stop;   // some rank
@@ -121,11 +127,6 @@ tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
 // `data` stays as it is until the letter is gone, or is a snapshot's.
 tt_status tt__wall_send(tt_dynamic *d, int32_t to, const tt__wall_letter *head,
                         void *data, tt__wall_copy *snapshot);
-// Before an update: weights that somebody still reads stay, and new ones come elsewhere.
-tt_status tt__wall_renew(tt_dynamic *d);
-// The weights of this version, kept until they are gone.
-tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
-                            tt__wall_copy **out);
 // Takes in what has come; the rules are not followed.
 tt_status tt__wall_receive(tt_dynamic *d, bool *did_out);
 // A letter from `line` is whole.
@@ -136,6 +137,28 @@ tt_status tt__wall_room(tt_dynamic *d, const tt__wall_line *line, void **out);
 tt_status tt__wall_sum(tt_dynamic *d, double *v, int64_t n);
 tt_status tt__wall_post_open(tt_dynamic *d);
 void tt__wall_post_close(tt_dynamic *d);
+
+// ---- wall_memory -----------------------------------------------------------
+
+// For what the worker's executor keeps; NULL: its own memory will do.
+void *tt__worker_room(tt_dynamic *d);
+tt_status tt__wall_memory_open(tt_dynamic *d);
+void tt__wall_memory_close(tt_dynamic *d);
+// Whether gradients of this rank's worker need not leave the executor.
+bool tt__wall_is_bare(const tt_dynamic *d);
+// The gradient of a slot becomes the shard's own.
+tt_status tt__wall_settle(tt_dynamic *d, int32_t slot);
+// The sum of those in n slots, where the update reads it.
+void tt__wall_add_up(tt_dynamic *d, int32_t n, const int32_t *slot);
+// What a letter says of its data; NULL: they are sent.
+void *tt__wall_shown(const tt_dynamic *d, const tt__wall_letter *head,
+                     void *data, const tt__wall_copy *snapshot);
+void tt__wall_has_read(void *weights); // that were shown
+// Before an update: weights that somebody still reads stay, and new ones come elsewhere.
+tt_status tt__wall_renew(tt_dynamic *d);
+// The weights of this version, kept until they are gone.
+tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
+                            tt__wall_copy **out);
 
 // ---- wall_rules ----------------------------------------------------------
 

@@ -4,15 +4,8 @@
 //   letter: kind, worker, numbers | bytes: a part of a gradient, weights, numbers
 //
 // A gradient is sent from where it was computed: its worker computes no other one before all
-// shards have answered. It is received where the server will read it. Weights change under
-// the way of an answer; so a shard has several places for them, and an update goes to one
-// that nobody reads.
-//
-// On shared memory a letter says where they lie, and nothing else is sent (`shown`). A gradient
-// is added up at its worker; a worker takes weights from the shard's place and counts itself
-// there as one who has read.
-//
-//   place of weights in memory that all see   | n_read | weights of this shard ... |
+// shards have answered. It is received where the server will read it. On shared memory a letter
+// says where they lie, and nothing else is sent (wall_memory.c).
 
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
@@ -28,48 +21,6 @@ static tt_status no_memory(void)
     return tt_fail(TT_ERR_NOMEM, "no memory for messages");
 }
 
-// ---- memory that peers see -----------------------------------------------
-
-enum { LENT = 3, LINE = 64 }; // places of weights; bytes
-
-static int64_t line_up(int64_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
-static int64_t place_bytes(const tt_dynamic *d)
-{
-    return LINE + line_up(tt_vector_bytes(&d->shard));
-}
-
-// Gradients are computed into memory that peers see, and weights of the shard lie there. Where
-// that memory shows nothing without a message, a peer copies once, and nobody feeds a ring.
-static void lend(tt_dynamic *d)
-{
-    const tt_peers *peers = &d->job->peers;
-    const int64_t each = line_up(tt_vector_bytes(&d->all));
-    const int64_t bytes = d->n_own * each + LENT * place_bytes(d);
-    if (peers->size == 1 || !tt_comm_wire_can_lend(peers->wire))
-        return;
-    d->wall->lent = tt_comm_wire_lend(peers->wire, TT_LEND_LETTERS, bytes);
-    d->wall->shows =
-        d->wall->lent != NULL && tt_comm_wire_shows_memory(peers->wire);
-    for (int32_t i = 0; d->wall->lent != NULL && i < d->n_own; i++) {
-        tt_free(d->own[i].gradient);
-        d->own[i].gradient = d->wall->lent + i * each;
-        memset(d->own[i].gradient, 0, (size_t)each);
-    }
-}
-
-static void take_back(tt_dynamic *d)
-{
-    if (d->wall->lent == NULL)
-        return;
-    for (int32_t i = 0; i < d->n_own; i++)
-        d->own[i].gradient = NULL;
-    tt_comm_wire_take_back(d->job->peers.wire, TT_LEND_LETTERS);
-}
-
 // ---- out -----------------------------------------------------------------
 
 static tt__wall_parcel *new_parcel(struct tt__wall *w)
@@ -81,44 +32,27 @@ static tt__wall_parcel *new_parcel(struct tt__wall *w)
     return p;
 }
 
-// Whether a letter need only say where it is.
-static bool is_seen(const tt_dynamic *d, const void *data,
-                    const tt__wall_copy *snapshot)
-{
-    const char *first = d->wall->lent, *at = data;
-    const int64_t gradients = d->n_own * line_up(tt_vector_bytes(&d->all));
-    if (!d->wall->shows || data == NULL)
-        return false;
-    return snapshot != NULL ? snapshot->n_read != NULL
-                            : at >= first && at < first + gradients;
-}
-
-static void show(tt_dynamic *d, tt__wall_parcel *p, void *data,
-                 tt__wall_copy *snapshot)
-{
-    p->head.shown = data;
-    if (snapshot != NULL)
-        snapshot->n_shown++;
-    tt_comm_showed(d->comm, p->head.bytes);
-}
-
 tt_status tt__wall_send(tt_dynamic *d, int32_t to, const tt__wall_letter *head,
                         void *data, tt__wall_copy *snapshot)
 {
     struct tt__wall *w = d->wall;
-    const bool is_whole = head->bytes == 0 || is_seen(d, data, snapshot);
+    void *shown =
+        head->bytes > 0 ? tt__wall_shown(d, head, data, snapshot) : NULL;
+    const bool is_whole = head->bytes == 0 || shown != NULL;
     tt__wall_parcel *p = new_parcel(w);
     if (p == NULL)
         return no_memory();
     *p = (tt__wall_parcel){.head = *head, .next = w->out};
     w->out = p;
-    if (!is_whole && snapshot != NULL) {
+    p->head.shown = shown;
+    if (shown != NULL)
+        tt_comm_showed(d->comm, head->bytes);
+    if (snapshot != NULL && shown != NULL)
+        snapshot->n_shown++;
+    if (snapshot != NULL && shown == NULL) {
         p->snapshot = snapshot;
         snapshot->readers++;
     }
-    p->head.shown = NULL;
-    if (is_whole && head->bytes > 0)
-        show(d, p, data, snapshot);
     p->msg[0] = (tt_msg){
         .peer = to, .tag = TAG, .data = &p->head, .bytes = sizeof p->head};
     p->msg[1] =
@@ -142,103 +76,6 @@ static void reap(struct tt__wall *w)
         gone->next = w->spare;
         w->spare = gone;
     }
-}
-
-// ---- places of weights ----------------------------------------------------
-
-static char *lent_place(tt_dynamic *d)
-{
-    struct tt__wall *w = d->wall;
-    return w->lent != NULL && w->n_lent < LENT
-               ? w->lent + d->n_own * line_up(tt_vector_bytes(&d->all)) +
-                     w->n_lent++ * place_bytes(d)
-               : NULL;
-}
-
-static tt_status new_copy(tt_dynamic *d, tt__wall_copy **out)
-{
-    tt__wall_copy *s = tt_alloc(sizeof *s);
-    if (s == NULL)
-        return no_memory();
-    s->next = d->wall->snapshots;
-    d->wall->snapshots = *out = s;
-    char *place = lent_place(d);
-    if (place != NULL) {
-        s->n_read = (atomic_llong *)(void *)place;
-        atomic_init(s->n_read, 0);
-        s->data = place + LINE;
-    } else {
-        s->data = tt_alloc(tt_vector_bytes(&d->shard) + 8);
-    }
-    return s->data != NULL ? TT_OK : no_memory();
-}
-
-static bool is_read(const tt__wall_copy *s)
-{
-    return s->readers > 0 ||
-           (s->n_read != NULL && atomic_load(s->n_read) < s->n_shown);
-}
-
-// One that nobody reads, and that is not the newest weights.
-static tt_status unused_copy(tt_dynamic *d, tt__wall_copy **out)
-{
-    for (tt__wall_copy *s = d->wall->snapshots; s != NULL; s = s->next) {
-        *out = s;
-        if (s->data != d->now && !is_read(s))
-            return TT_OK;
-    }
-    return new_copy(d, out);
-}
-
-static tt__wall_copy *newest(const tt_dynamic *d)
-{
-    tt__wall_copy *s = d->wall->snapshots;
-    while (s->data != d->now)
-        s = s->next;
-    return s;
-}
-
-// The weights move into the first place, so that answers need no copy of them.
-static tt_status place_now(tt_dynamic *d)
-{
-    tt__wall_copy *first = NULL;
-    TT_TRY(new_copy(d, &first));
-    memcpy(first->data, d->now, (size_t)tt_vector_bytes(&d->shard));
-    tt_free(d->now);
-    d->now = first->data;
-    return TT_OK;
-}
-
-// An update reads all of the new weights from the executor, but for changes that are added to
-// those before.
-tt_status tt__wall_renew(tt_dynamic *d)
-{
-    tt__wall_copy *next = NULL;
-    if (!is_read(newest(d)))
-        return TT_OK;
-    TT_TRY(unused_copy(d, &next));
-    if (d->stepper != NULL || tt__worker_weights(d).n < d->all.n)
-        memcpy(next->data, d->now, (size_t)tt_vector_bytes(&d->shard));
-    d->now = next->data;
-    return TT_OK;
-}
-
-tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
-                            tt__wall_copy **out)
-{
-    if (weights == d->now) {
-        *out = newest(d);
-        return TT_OK;
-    }
-    for (tt__wall_copy *s = d->wall->snapshots; s != NULL; s = s->next) {
-        *out = s;
-        if (s->data != d->now && s->version == d->server.version)
-            return TT_OK;
-    }
-    TT_TRY(unused_copy(d, out));
-    (*out)->version = d->server.version;
-    memcpy((*out)->data, weights, (size_t)tt_vector_bytes(&d->shard));
-    return TT_OK;
 }
 
 // ---- in ------------------------------------------------------------------
@@ -298,10 +135,8 @@ static tt_status fetch(tt_dynamic *d, const tt__wall_line *line)
                                 d->bound[line->peer]);
     TT_TRY(tt__worker_fetch(d, worker, line->peer,
                             head->shown != NULL ? head->shown : here));
-    if (head->shown == NULL)
-        return TT_OK;
-    char *place = (char *)head->shown - LINE;
-    (void)atomic_fetch_add((atomic_llong *)(void *)place, 1);
+    if (head->shown != NULL)
+        tt__wall_has_read(head->shown);
     return TT_OK;
 }
 
@@ -316,6 +151,7 @@ tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line)
         if (head->shown == NULL)
             TT_TRY(inbox_room(d, head, &room)); // also of nothing
         d->wall->inbox[head->worker].shown = head->shown;
+        d->wall->inbox[head->worker].is_bare = head->is_bare != 0;
         d->wall->inbox[head->worker].is_here = true;
         return head->kind == TT_WALL_PUSH ? tt__wall_keep(d, head) : TT_OK;
     case TT_WALL_ORDER:
@@ -460,8 +296,7 @@ tt_status tt__wall_post_open(tt_dynamic *d)
         for (int odd = 0; odd < 2; odd++)
             has_all = has_all && (l->sum[odd] = new_sum(d)) != NULL;
     }
-    lend(d);
-    return has_all ? place_now(d) : TT_ERR_NOMEM;
+    return has_all ? tt__wall_memory_open(d) : TT_ERR_NOMEM;
 }
 
 static void free_parcels(tt__wall_parcel *p)
@@ -475,19 +310,11 @@ static void free_parcels(tt__wall_parcel *p)
 void tt__wall_post_close(tt_dynamic *d)
 {
     struct tt__wall *w = d->wall;
-    take_back(d);
-    if (w->snapshots != NULL)
-        d->now = NULL; // one of them
+    tt__wall_memory_close(d);
     for (int32_t i = 0; w->inbox != NULL && i < d->workers; i++)
         tt_free(w->inbox[i].data);
     free_parcels(w->out);
     free_parcels(w->spare);
-    for (tt__wall_copy *s = w->snapshots, *next; s != NULL; s = next) {
-        next = s->next;
-        if (s->n_read == NULL)
-            tt_free(s->data);
-        tt_free(s);
-    }
     for (tt__wall_event *e = w->queue, *next; e != NULL; e = next) {
         next = e->next;
         tt_free(e);

@@ -43,13 +43,9 @@ void tt__wall_answered(tt_dynamic *d, int32_t worker)
 static tt_status move_waiting(tt_dynamic *d, int32_t worker)
 {
     for (int32_t i = 0; i < d->server.n_pending; i++) {
-        const int32_t slot = d->server.pending[i].slot;
-        if (d->server.pending[i].worker != worker || d->lent[slot] == NULL)
-            continue;
-        TT_TRY(tt__dynamic_room(d, slot));
-        memcpy(d->slot[slot], d->lent[slot],
-               (size_t)tt_vector_bytes(&d->shard));
-        d->lent[slot] = NULL;
+        const tt_server_push *push = &d->server.pending[i];
+        if (push->worker == worker)
+            TT_TRY(tt__wall_settle(d, push->slot));
     }
     return TT_OK;
 }
@@ -105,6 +101,7 @@ static tt_status put(tt_dynamic *d, int32_t worker, int32_t slot,
     void *room = d->slot[slot];
     memcpy(d->slot_head[slot].v, head, sizeof(tt__push_head));
     d->lent[slot] = inbox->shown;
+    d->wall->is_bare[slot] = inbox->is_bare;
     if (inbox->shown != NULL)
         return TT_OK;
     if (d->coder == NULL) {
