@@ -63,9 +63,8 @@ typedef struct tt_exec_options {
     // computing is slept, before messages leave. Borrowed; NULL: no sleep.
     const double *pace;
     const tt_wire *wire; // NULL: a plan with collectives is refused
-    // Where what outlives a run lies, if the host computes and nothing is the wire's: the
-    // plan's persistent_bytes up to the next multiple of 64, zeroed, aligned to 64, which
-    // outlive the executor. Borrowed; or NULL.
+    // On the host, without a wire: for the plan's persistent_bytes up to the next multiple
+    // of 64, zeroed and so aligned. Borrowed; NULL: own memory.
     void *room;
 } tt_exec_options;
 
@@ -76,21 +75,19 @@ const tt_plan *tt_exec_plan(const tt_exec *exec);
 // From now on as with the option `marks`; states stay what they are.
 tt_status tt_exec_mark(tt_exec *exec);
 
-// Sets every state to its initial value. Random numbers are keyed by the name and
-// the global index, so that they depend on no rank and no layout.
+// Sets every state to its initial value: a function of seed, name and global index.
 tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed);
 
 // The local part of a value, dense, from and to the host. Values that do not
 // outlive the step cannot be read: mark them as outputs.
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
-// Where its elements lie, dense and in the host's memory; NULL: they do not. They may be read
-// there between runs, and written if it is no state.
+// Where it lies, if dense in the host's memory, to be read between runs; else NULL.
 void *tt_exec_dense(const tt_exec *exec, tt_val v);
 
-// The same in three parts, for a device that computes meanwhile. room() is memory that
-// the caller fills with the next input (NULL: there is none, use write()). send()
-// starts the copy and returns at once. take() makes it the value's content.
+// The same in three parts, for a device that computes meanwhile. room() is memory for the
+// next input (NULL: use write()). send() starts the copy and returns at once. take() makes
+// it the value's content.
 tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out);
 tt_status tt_exec_send(tt_exec *exec, tt_val v);
 tt_status tt_exec_take(tt_exec *exec, tt_val v);
@@ -111,7 +108,7 @@ tt_status tt_exec_restore_value(tt_exec *exec, tt_val v);
 // The same for part i of n equal ones along its first dim.
 tt_status tt_exec_restore_part(tt_exec *exec, tt_val v, int64_t i, int64_t n);
 
-// One number, converted; a value of one element.
+// One number, converted.
 tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);
 tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out);
 // Some, waited for once; 0 for those that are no value (TT_NONE).

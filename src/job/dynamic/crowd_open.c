@@ -1,6 +1,7 @@
 // crowd_open - settings and memory of workers with weights of their own.
 
 #include "base/alloc.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 //   centre | its momentum
 
 #include "base/alloc.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 // numbers.
 
 #include "job/dynamic/crowd.h"
+#include "job/dynamic/dynamic_math.h"
 
 #include <math.h>
 #include <string.h>

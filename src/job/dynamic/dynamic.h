@@ -146,12 +146,6 @@ static inline tt__dynamic_worker *tt__worker_own(const tt_dynamic *d,
                : NULL;
 }
 
-// The gradient that waits in a slot: this shard's part.
-static inline void *tt__waiting(const tt_dynamic *d, int32_t slot)
-{
-    return d->lent[slot] != NULL ? d->lent[slot] : d->slot[slot];
-}
-
 static inline int64_t tt__shard_size(const tt_dynamic *d, int32_t rank)
 {
     return d->bound[rank + 1] - d->bound[rank];
@@ -174,12 +168,6 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 tt_status tt__worker_compute(tt_dynamic *d, int32_t worker);
 // One of this rank's that can, and whether there was one.
 tt_status tt__worker_compute_any(tt_dynamic *d, bool *did_out);
-
-// Weights come to a worker from a shard, or lie where they belong already.
-tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,
-                           void *from);
-// `weights` are whole.
-tt_status tt__worker_gather(tt_dynamic *d, tt__dynamic_worker *w);
 
 // Notes a delivery of which the server says whether it is dropped.
 void tt__dynamic_note(tt_dynamic *d, int32_t worker, bool is_dropped);
@@ -204,11 +192,5 @@ void *tt__dynamic_weights(tt_dynamic *d, int32_t worker);
 tt_status tt__dynamic_read(tt_dynamic *d);
 // The update steps that this rank's shard needs.
 tt_status tt__dynamic_steps(tt_dynamic *d);
-
-// A dense tensor of an executor as elements of the flat vector, and back.
-tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
-                                const tt_tensor *tensor, void *to);
-tt_status tt__dynamic_write_part(const tt_dynamic *d, tt_exec *exec,
-                                 const tt_tensor *tensor, const void *from);
 
 #endif

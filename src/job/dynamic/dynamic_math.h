@@ -25,7 +25,25 @@ tt_vector_span tt__worker_weights(const tt_dynamic *d);
 tt_status tt__dynamic_clip(tt_dynamic *d, double count);
 tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate);
 
+// Weights come to a worker from a shard, or lie where they belong already.
+tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,
+                           void *from);
+// `weights` are whole.
+tt_status tt__worker_gather(tt_dynamic *d, tt__dynamic_worker *w);
+
 // What a gradient of this worker takes by trial.pace; 0: that says nothing.
 double tt__worker_seconds(const tt_dynamic *d, int32_t worker);
+
+// The gradient that waits in a slot: this shard's part.
+static inline void *tt__waiting(const tt_dynamic *d, int32_t slot)
+{
+    return d->lent[slot] != NULL ? d->lent[slot] : d->slot[slot];
+}
+
+// A dense tensor of an executor as elements of the flat vector, and back.
+tt_status tt__dynamic_read_part(const tt_dynamic *d, tt_exec *exec,
+                                const tt_tensor *tensor, void *to);
+tt_status tt__dynamic_write_part(const tt_dynamic *d, tt_exec *exec,
+                                 const tt_tensor *tensor, const void *from);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "config/pace.h"
 #include "job/dynamic/coder.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"

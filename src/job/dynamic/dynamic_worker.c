@@ -11,6 +11,7 @@
 
 #include "exec/limit.h"
 #include "job/dynamic/coder.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"

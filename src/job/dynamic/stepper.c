@@ -3,6 +3,7 @@
 #include "job/dynamic/stepper.h"
 
 #include "base/alloc.h"
+#include "job/dynamic/dynamic_math.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/wall.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 // round in which nobody answers changes nothing.
 
 #include "base/rng.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/federated/federated.h"
 
 #include <math.h>
