@@ -25,8 +25,7 @@ typedef struct tt_wire {
                             const void *const *in, void *const *out);
     // Prepares for a plan, once, before anything of it runs. `args` has the addresses of
     // every step of every slot (args[slot * n_steps + step]), in the backend's memory, with
-    // the newest weights; they never change. What is returned is handed to the functions below. NULL: not
-    // needed.
+    // the newest weights; they never change. It returns what the others get. NULL: not needed.
     tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend,
                       const tt_args *args, void **bound_out);
     void (*unbind)(void *ctx, void *bound); // the reverse; or NULL
@@ -176,8 +175,7 @@ typedef struct tt_row_time {
 // Sums over runs since creation or reset, without the first where there are more.
 typedef struct tt_row_sums {
     int64_t n_runs, n_steps;
-    double
-        bubble; // waiting for messages, after the first row and before the update
+    double bubble; // waiting for messages, from the first row to the update
     double span; // from the first row's message to the end of the last gradient
     double *computed;        // per row: the rest of its time
     double *waited;          // per rank: for its messages
@@ -187,8 +185,7 @@ typedef struct tt_row_sums {
 const tt_row_time *tt_exec_rows(const tt_exec *exec);
 const tt_row_sums *tt_exec_row_sums(const tt_exec *exec);
 
-// Seconds per step of the plan, summed over runs since creation or reset; a
-// flight's waits count for its first member.
+// Seconds per step of the plan since then; a flight's waits count for its first member.
 const double *tt_exec_step_seconds(const tt_exec *exec);
 
 // The newest events as a Chrome trace; TT_ERR_STATE without `trace`.
@@ -197,8 +194,7 @@ tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
 // Bytes up to the highest one that was changed; -1 without `poison`.
 int64_t tt_exec_peak_used(const tt_exec *exec);
 
-// A buffer after whose end a byte was changed that belongs to no buffer; -1: none, or
-// not known without `poison`.
+// A buffer after whose end a byte of none was changed; -1: none, or without `poison`.
 int32_t tt_exec_overrun(const tt_exec *exec);
 
 #endif
