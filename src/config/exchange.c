@@ -211,11 +211,73 @@ static tt_status read_own(tt_settings *settings, const char *prefix,
     return tt_settings_apply(settings, prefix, options, params, arena);
 }
 
+// ---- options of others -----------------------------------------------------
+
+typedef struct owner { // of options: a policy or a codec
+    const char *name;
+    const tt_opt *options;
+} owner;
+enum { OWNERS_MAX = 64 };
+
+static int list_owners(bool are_codecs, owner *out)
+{
+    int n = 0;
+    const tt_policy_def *const *policy = tt_policy_all(&n);
+    for (int i = 0; !are_codecs && i < n; i++)
+        out[i] = (owner){policy[i]->name, policy[i]->options};
+    if (!are_codecs)
+        return n;
+    const tt_codec_def *const *codec = tt_codec_all(&n);
+    for (int i = 0; i < n; i++)
+        out[i] = (owner){codec[i]->name, codec[i]->options};
+    return n;
+}
+
+// An option without its policy or codec: "unknown" would say too little.
+static tt_status check_option(const tt_setting *s, const char *option,
+                              const char *what, const owner *used)
+{
+    owner all[OWNERS_MAX];
+    tt_str others = {0};
+    const int n = list_owners(strcmp(what, "exchange.codec") == 0, all);
+    for (int i = 0; i < n; i++)
+        if (tt_opt_find(all[i].options, option) != NULL)
+            tt_str_addf(&others, "%s%s", others.n > 0 ? ", " : "", all[i].name);
+    tt_status status = TT_OK;
+    if (others.n > 0 && tt_opt_find(used->options, option) == NULL)
+        status = tt_fail(
+            TT_ERR_ARG, "%s: %s: %s=%s has no such option; these have it: %s",
+            s->origin, s->key, what, used->name, tt_str_text(&others));
+    tt_str_fini(&others);
+    return status;
+}
+
+static tt_status check_options(const tt_settings *settings)
+{
+    static const char first[] = "exchange.", second[] = "codec.";
+    const tt_policy_def *policy = tt_exchange_policy_of(settings);
+    const tt_codec_def *codec = tt_exchange_codec_of(settings);
+    for (int64_t i = 0; i < settings->n; i++) {
+        const tt_setting *s = &settings->v[i];
+        const char *option = s->key + sizeof first - 1;
+        if (strncmp(s->key, first, sizeof first - 1) != 0)
+            continue;
+        if (strncmp(option, second, sizeof second - 1) == 0)
+            TT_TRY(check_option(s, option + sizeof second - 1, "exchange.codec",
+                                &(owner){codec->name, codec->options}));
+        else
+            TT_TRY(check_option(s, option, "exchange.policy",
+                                &(owner){policy->name, policy->options}));
+    }
+    return TT_OK;
+}
+
 tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
                            tt_exchange *exchange_out)
 {
     tt_exchange e = {0};
     const tt_opt *table = NULL;
+    TT_TRY(check_options(settings));
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(settings), arena, &table));
     TT_TRY(tt_opt_defaults(table, &e, arena));
     TT_TRY(tt_settings_apply(settings, "exchange", table, &e, arena));

@@ -40,6 +40,10 @@ refuses 'unknown flag -x' list -x
 refuses 'No such file' plan gpt
 refuses 'neither key=value nor' plan one two
 refuses 'no name matches "xyzzy"' list models xyzzy
+refuses 'exchange.policy=allreduce has no such option; these have it: average' \
+    plan model=mlp data=synthetic exchange.every=3
+refuses 'exchange.codec=topk has no such option; these have it: powersgd' \
+    plan model=mlp data=synthetic exchange.codec=topk exchange.codec.rank=3
 refuses 'neither key=value nor' list models gpt ops
 refuses 'neither key=value nor' bench step step
 refuses 'not of the form key=value' plan =3
