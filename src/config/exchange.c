@@ -252,7 +252,7 @@ static tt_status check_option(const tt_setting *s, const char *option,
     return status;
 }
 
-static tt_status check_options(const tt_settings *settings)
+tt_status tt_exchange_check_options(const tt_settings *settings)
 {
     static const char first[] = "exchange.", second[] = "codec.";
     const tt_policy_def *policy = tt_exchange_policy_of(settings);
@@ -277,7 +277,7 @@ tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
 {
     tt_exchange e = {0};
     const tt_opt *table = NULL;
-    TT_TRY(check_options(settings));
+    TT_TRY(tt_exchange_check_options(settings));
     TT_TRY(tt_exchange_table(tt_exchange_policy_of(settings), arena, &table));
     TT_TRY(tt_opt_defaults(table, &e, arena));
     TT_TRY(tt_settings_apply(settings, "exchange", table, &e, arena));

@@ -82,6 +82,9 @@ bool tt_exchange_has_feedback(const tt_exchange *exchange);
 tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
                            tt_exchange *exchange_out);
 
+// Refuses options of policies and codecs that are not used, and names who has them.
+tt_status tt_exchange_check_options(const tt_settings *settings);
+
 // Whether a setting is one of those that decide only when something is sent.
 bool tt_exchange_is_timing(const char *key);
 

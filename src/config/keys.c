@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "config/aliases.h"
 #include "config/config.h"
+#include "config/exchange.h"
 #include "data/data.h"
 
 #include <string.h>
@@ -245,6 +246,7 @@ tt_status tt_keys_check(const tt_settings *settings, const tt_opt *extra,
         TT_TRY(check_text(&settings->v[i]));
         TT_TRY(check_meant(&settings->v[i]));
     }
+    TT_TRY(tt_exchange_check_options(settings));
     TT_TRY(collect(k, "", extra, NULL));
     TT_TRY(tt_keys_each(settings, NULL, arena, collect, k));
     for (int64_t i = 0; i < settings->n; i++)
