@@ -11,6 +11,7 @@
 #include "pass/codes.h"
 #include "pass/exchange.h"
 #include "pass/factors.h"
+#include "pass/rows.h"
 
 #include <string.h>
 
@@ -45,6 +46,13 @@ void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
     const tt_factors_params params = {micro_batches};
     if (has_factors(job) && !tt_exchange_differs(&job->exchange))
         tt_chain_add(chain, &tt_pass_factors, &params);
+}
+
+void tt__job_rows_add(const tt_job *job, int64_t micro_batches, tt_chain *chain)
+{
+    const tt_rows_params params = {micro_batches};
+    if (has_factors(job) && job->workers > 0)
+        tt_chain_add(chain, &tt_pass_rows, &params);
 }
 
 // ---- what does not go together -------------------------------------------

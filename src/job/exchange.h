@@ -19,6 +19,10 @@ void tt__job_codes_add(const tt_job *job, tt_chain *chain);
 void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
                          tt_chain *chain);
 
+// Adds the pass that lets a worker read them, to be pushed to a server.
+void tt__job_rows_add(const tt_job *job, int64_t micro_batches,
+                      tt_chain *chain);
+
 // For layout.codec: codes of what ranks that share layers send.
 tt_status tt__job_layer_codes_check(const tt_job *job);
 void tt__job_layer_codes_add(const tt_job *job, tt_chain *chain);

@@ -15,6 +15,28 @@ int32_t tt__dynamic_servers(const tt_job *job)
                : (int32_t)tt__server_params(job)->servers;
 }
 
+// They are of one gradient, of which nothing was changed or added up in another order.
+static tt_status check_factors(const tt_job *job)
+{
+    const char *would = NULL;
+    if (tt__server_params(job)->optimiser == TT_OPTIMISER_WORKER)
+        would = "exchange.optimiser=server";
+    else if (job->local_steps > 1)
+        would = "exchange.local_steps=1";
+    if (would != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors: workers push what their "
+                       "weights have moved, which is no product of two "
+                       "factors; %s would do",
+                       would);
+    if (job->options.exact)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors with exact=true: blocks of "
+                       "samples have gradients of their own there, which are "
+                       "added in a fixed order; exchange.codec=none would do");
+    return TT_OK;
+}
+
 static tt_status check_codec(const tt_job *job, const char *name)
 {
     const char *codec = tt_exchange_codec(&job->exchange)->name;
@@ -25,13 +47,7 @@ static tt_status check_codec(const tt_job *job, const char *name)
                        "exchange.policy=%s sends weights as they are, not "
                        "codes of them (%s); exchange.codec=none would do",
                        name, codec);
-    if (strcmp(codec, "factors") == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s: a worker's gradient is a sum over "
-                       "micro-batches, of which exchange.codec=factors has no "
-                       "two factors; exchange.codec=powersgd would do",
-                       name);
-    return TT_OK;
+    return strcmp(codec, "factors") == 0 ? check_factors(job) : TT_OK;
 }
 
 // A server's optimiser can be divided, but in another way; that of a worker cannot.
