@@ -10,8 +10,8 @@
 #include "job/exact.h"
 #include "pass/codes.h"
 #include "pass/exchange.h"
-#include "pass/factors.h"
-#include "pass/rows.h"
+#include "pass/factors/factors.h"
+#include "pass/factors/rows.h"
 
 #include <string.h>
 
@@ -102,14 +102,21 @@ static tt_status check_dgc(const tt_job *job)
                      job->optim->name);
 }
 
+tt_status tt__job_factors_check(const tt_job *job)
+{
+    return !job->options.exact
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "exchange.codec=factors with exact=true: blocks of "
+                         "samples have gradients of their own there, which are "
+                         "added in a fixed order; exchange.codec=none would "
+                         "do");
+}
+
 static tt_status check_factors(const tt_job *job)
 {
     const int64_t zero = job->distribution.zero;
-    if (job->options.exact)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=factors with exact=true: blocks of "
-                       "samples have gradients of their own there, which are "
-                       "added in a fixed order; exchange.codec=none would do");
+    TT_TRY(tt__job_factors_check(job));
     if (zero > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=factors with zero=%lld: no rank has a "

@@ -15,7 +15,10 @@ int64_t tt__job_codes_replicas(const tt_job *job);
 // Adds the pass that does it.
 void tt__job_codes_add(const tt_job *job, tt_chain *chain);
 
-// Adds the pass that sends factors of gradients (exchange.codec=factors).
+// Factors of gradients (exchange.codec=factors): whether kernels make them.
+tt_status tt__job_factors_check(const tt_job *job);
+
+// Adds the pass that sends them.
 void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
                          tt_chain *chain);
 

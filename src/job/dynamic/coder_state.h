@@ -9,7 +9,7 @@
 
 #include "codec/codec.h"
 #include "job/dynamic/coder.h"
-#include "pass/rows.h"
+#include "pass/factors/rows.h"
 
 enum {
     TT_CODER_STATES = 1 + TT_CODEC_STATES,

@@ -4,6 +4,7 @@
 #include "job/dynamic/hog.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
+#include "job/exchange.h"
 #include "job/federated/federated.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ int32_t tt__dynamic_servers(const tt_job *job)
                : (int32_t)tt__server_params(job)->servers;
 }
 
-// They are of one gradient, of which nothing was changed or added up in another order.
+// They are of a gradient, not of what an optimiser or several steps make of gradients.
 static tt_status check_factors(const tt_job *job)
 {
     const char *would = NULL;
@@ -29,12 +30,7 @@ static tt_status check_factors(const tt_job *job)
                        "weights have moved, which is no product of two "
                        "factors; %s would do",
                        would);
-    if (job->options.exact)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=factors with exact=true: blocks of "
-                       "samples have gradients of their own there, which are "
-                       "added in a fixed order; exchange.codec=none would do");
-    return TT_OK;
+    return tt__job_factors_check(job);
 }
 
 static tt_status check_codec(const tt_job *job, const char *name)

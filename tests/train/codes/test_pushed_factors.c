@@ -44,6 +44,9 @@ TEST_SLOW(pushed_factors_give_the_weights_of_pushed_gradients, 120)
         {"lenet", WORKERS, "batch=8"},
         {"lenet", WORKERS, "batch=16", "accumulate=2"},
         {"gpt", "model.width=48", "seq=2", WORKERS, "batch=8", "accumulate=2"},
+        {"gpt", "model.width=48", "seq=2", WORKERS, "batch=4", "recompute=full",
+         "loss.chunks=2"},
+        {"vgg", "model.hidden=64", WORKERS, "batch=8"}, // has statistics
         {"lstm", "model.hidden=40", "seq=2", WORKERS, "batch=8"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -131,6 +134,31 @@ TEST(factors_are_pushed_where_they_are_fewer_bytes)
                   (long long)sum, (long long)did.pushed, (long long)push);
         close_job(&m);
     }
+}
+
+// Gradients that are too long, of so many steps.
+static int64_t refused(const char *codec, int steps, int64_t *pushed_out)
+{
+    const char *more[] = {WIDE, "batch=8", "exchange.limit=1.3", codec, NULL};
+    made m = start_job(family_named("mlp"), more, false);
+    tt_workers did;
+    for (int i = 0; i < steps; i++)
+        (void)step_job(&m);
+    CHECK_OK(tt_job_workers_did(m.job, m.arena, &did));
+    const int64_t n = did.refused;
+    *pushed_out = did.pushed;
+    close_job(&m);
+    return n;
+}
+
+TEST(gradients_that_are_pushed_as_factors_are_judged)
+{
+    int64_t pushed = 0;
+    const int64_t dense = refused("exchange.codec=none", 8, &pushed);
+    const int64_t factors = refused("exchange.codec=factors", 8, &pushed);
+    CHECK_MSG(dense > 0 && dense < pushed && factors == dense,
+              "of %lld gradients %lld are refused, as factors %lld",
+              (long long)pushed, (long long)dense, (long long)factors);
 }
 
 TEST(changes_of_weights_have_no_factors)

@@ -17,7 +17,7 @@
 //   memory   rows (k + n) numbers of each such layer, until its micro-batch ends
 //   source   Chilimbi et al. 2014 (Project Adam)
 
-#include "pass/rows.h"
+#include "pass/factors/rows.h"
 
 #include "ops/matmul.h"
 #include "ops/ops.h"
