@@ -7,7 +7,8 @@
 // (p - 1) of the factors'; the fewer are sent. All other gradients are sent as they are.
 //
 // Gradients of a step are sums over micro-batches by the time that they are exchanged, and a
-// sum has no factors. So a job sends factors where the gradient is made (pass/factors.c).
+// sum has no factors. So a job sends factors where the gradient is made (pass/factors/), and
+// a worker of a server keeps them there.
 //
 //   bytes   4 rows (k + n), or those of the tensor
 //   source  Xie et al. 2014 (sufficient factor broadcasting); Zhang et al. 2017 (Poseidon)

@@ -10,7 +10,8 @@
 #include "job/exact.h"
 #include "pass/codes.h"
 #include "pass/exchange.h"
-#include "pass/factors.h"
+#include "pass/factors/factors.h"
+#include "pass/factors/rows.h"
 
 #include <string.h>
 
@@ -45,6 +46,13 @@ void tt__job_factors_add(const tt_job *job, int64_t micro_batches,
     const tt_factors_params params = {micro_batches};
     if (has_factors(job) && !tt_exchange_differs(&job->exchange))
         tt_chain_add(chain, &tt_pass_factors, &params);
+}
+
+void tt__job_rows_add(const tt_job *job, int64_t micro_batches, tt_chain *chain)
+{
+    const tt_rows_params params = {micro_batches};
+    if (has_factors(job) && job->workers > 0)
+        tt_chain_add(chain, &tt_pass_rows, &params);
 }
 
 // ---- what does not go together -------------------------------------------
@@ -94,14 +102,21 @@ static tt_status check_dgc(const tt_job *job)
                      job->optim->name);
 }
 
+tt_status tt__job_factors_check(const tt_job *job)
+{
+    return !job->options.exact
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "exchange.codec=factors with exact=true: blocks of "
+                         "samples have gradients of their own there, which are "
+                         "added in a fixed order; exchange.codec=none would "
+                         "do");
+}
+
 static tt_status check_factors(const tt_job *job)
 {
     const int64_t zero = job->distribution.zero;
-    if (job->options.exact)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.codec=factors with exact=true: blocks of "
-                       "samples have gradients of their own there, which are "
-                       "added in a fixed order; exchange.codec=none would do");
+    TT_TRY(tt__job_factors_check(job));
     if (zero > 1)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=factors with zero=%lld: no rank has a "

@@ -187,6 +187,7 @@ static tt_status rewrite(const tt_job *job, const tt__variant *v,
         tt_chain_add(&chain, &tt_pass_fp8, NULL);
     if (v->recompute != 0)
         tt_chain_add(&chain, &tt_pass_recompute, &v->recompute);
+    tt__job_rows_add(job, v->accumulate, &chain);
     add_fuse(job, &chain);
     TT_TRY(add_offload(job, v->offload, &chain));
     return tt__job_rewrite(job, &chain, v->zero, graph);

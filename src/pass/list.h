@@ -6,6 +6,7 @@ TT_PASS(copies)    // before partition, which places both copies
 TT_PASS(partition) // the graph of all ranks
 TT_PASS(codes)     // after partition, which makes what is sent; before blocks
 TT_PASS(factors)   // the same
+TT_PASS(rows)      // before recompute, which computes other copies of what is kept
 TT_PASS(exchange)  // before blocks: replicas are ranks of the mesh here
 TT_PASS(replicas)  // likewise: each replica has weights of its own
 TT_PASS(blocks)    // exact mode: each rank does the work of several

@@ -116,13 +116,27 @@ static char *put_framed(char *to, const void *data, int64_t bytes)
     return to + framed(bytes);
 }
 
-static tt_status put_part(const tt_dynamic *d, int32_t i, void *gradient,
-                          char **to)
+// Rows of the micro-batches that were finished.
+static void put_rows(const tt_dynamic *d, const tt__coder_part *p,
+                     const tt__dynamic_worker *w, char **to)
+{
+    const int64_t micros = d->job->options.accumulate - w->left_out;
+    for (int k = 0; k < TT_ROWS_FACTORS; k++)
+        *to = put_framed(*to, d->coder->rows + p->factor[k].at,
+                         micros * p->factor[k].bytes);
+}
+
+static tt_status put_part(const tt_dynamic *d, int32_t i,
+                          const tt__dynamic_worker *w, char **to)
 {
     const tt__coder *c = d->coder;
     const tt__dynamic_part *p = &d->part[i];
+    if (c->part[i].is_product) {
+        put_rows(d, &c->part[i], w, to);
+        return TT_OK;
+    }
     if (!tt__coder_has(d, i)) {
-        *to = put_framed(*to, tt__element_at(d, gradient, p->at),
+        *to = put_framed(*to, tt__element_at(d, w->gradient, p->at),
                          p->tensor.count * tt__element(d));
         return TT_OK;
     }
@@ -146,7 +160,7 @@ static tt_status put_all(tt_dynamic *d, tt__dynamic_worker *w,
     for (int32_t i = 0; i < d->n_parts; i++) {
         while (r < d->part[i].owner)
             to->at[++r] = at - to->code;
-        TT_TRY(put_part(d, i, w->gradient, &at));
+        TT_TRY(put_part(d, i, w, &at));
     }
     while (r < ranks)
         to->at[++r] = at - to->code;
@@ -154,11 +168,11 @@ static tt_status put_all(tt_dynamic *d, tt__dynamic_worker *w,
     return TT_OK;
 }
 
-tt_status tt__coder_encode(tt_dynamic *d, int32_t worker)
+static tt_status run_encoders(tt_dynamic *d, int32_t worker,
+                              const tt__dynamic_worker *w,
+                              tt__coder_worker *own)
 {
-    tt__coder *c = d->coder;
-    tt__dynamic_worker *w = &d->own[worker - d->first];
-    tt__coder_worker *own = &c->worker[worker - d->first];
+    const tt__coder *c = d->coder;
     for (int32_t i = 0; i < d->n_parts; i++)
         if (tt__coder_has(d, i))
             TT_TRY(
@@ -170,7 +184,15 @@ tt_status tt__coder_encode(tt_dynamic *d, int32_t worker)
     char *before = own->state;
     own->state = own->before;
     own->before = before;
-    TT_TRY(move_states(d, own->state, read_state));
+    return move_states(d, own->state, read_state);
+}
+
+tt_status tt__coder_encode(tt_dynamic *d, int32_t worker)
+{
+    tt__dynamic_worker *w = &d->own[worker - d->first];
+    tt__coder_worker *own = &d->coder->worker[worker - d->first];
+    if (d->coder->rows == NULL) // else they are the code
+        TT_TRY(run_encoders(d, worker, w, own));
     return put_all(d, w, own);
 }
 
@@ -228,6 +250,8 @@ static tt_status take_part(tt_dynamic *d, int32_t worker, int32_t i, reader *r,
         if (data == NULL)
             return damaged(worker);
         memcpy(c->packet, data, (size_t)bytes);
+        if (c->part[i].is_product) // rows of 0 add nothing
+            memset(c->packet + bytes, 0, (size_t)(most - bytes));
         TT_TRY(tt_exec_write(c->exec, c->part[i].sent[k], c->packet));
     }
     return TT_OK;
@@ -303,8 +327,15 @@ tt_status tt__coder_open(tt_dynamic *d)
         d->arena, (d->n_parts + 1) * (int64_t)sizeof *d->coder->part);
     if (d->coder->part == NULL)
         return tt__coder_no_memory();
+    for (int32_t i = 0; i < d->n_parts; i++)
+        d->coder->part[i].is_coded = !d->part[i].is_buffer;
+    if (tt__coder_has_rows(d) && !tt__coder_find_rows(d)) {
+        d->coder = NULL; // gradients are fewer bytes
+        return TT_OK;
+    }
     TT_TRY(tt__coder_plan(d));
     measure(d);
+    TT_TRY(tt__coder_make_rows(d));
     return make_workers(d);
 }
 
@@ -319,6 +350,7 @@ void tt__coder_close(tt_dynamic *d)
         tt_free(c->worker[i].code);
     }
     tt_free(c->packet);
+    tt_free(c->rows);
     tt_free(c->encodes);
     tt_free(c->decodes);
     tt_free(c->now);

@@ -10,6 +10,9 @@
 // bytes of them as are used; numbers of 16 bits; factors. Nothing else crosses, so a codec
 // needs no word about servers. Statistics (buffers) go as they are.
 //
+// With exchange.codec=factors the worker's side are rows that its executor has left
+// (coder_rows.c), and the server's side is their product.
+//
 // A worker's residuals and states are its own, as bytes in a row. Those before its last
 // gradient are kept too: by the wall clock a checkpoint may come after a gradient was sent and
 // before it was taken, and a run that goes on computes it again.
@@ -27,6 +30,9 @@ typedef struct tt__coder tt__coder;
 tt_status tt__coder_open(tt_dynamic *d);
 void tt__coder_close(tt_dynamic *d);
 
+// After micro-batch `micro` of a gradient that the workers' executor computes: keeps the rows
+// that its code will have (exchange.codec=factors).
+tt_status tt__coder_keep(tt_dynamic *d, int32_t micro);
 // The gradient of a worker of this rank, for each shard; w->head says how many bytes.
 tt_status tt__coder_encode(tt_dynamic *d, int32_t worker);
 // What a shard's rank gets of a worker of this rank.

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "job/dynamic/coder_state.h"
 #include "ops/gradops.h"
+#include "ops/matmul.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,8 +68,36 @@ static tt_status code(tt_builder *b, tt__coder_part *p, tt_coding *c)
     return b->status;
 }
 
+// Its states are the factors: what is sent, and all that there is.
+static tt_status add_product(const tt_dynamic *d, tt_builder *b, int32_t i)
+{
+    const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
+    const tt_matmul_grad_w_params plain = {false};
+    tt__coder_part *p = &d->coder->part[i];
+    tt_val factor[TT_ROWS_FACTORS];
+    const int scope = tt_scope_push(b, "%d", i);
+    for (int k = 0; k < TT_ROWS_FACTORS; k++) {
+        const tt__coder_rows *rows = &p->factor[k];
+        tt_shape shape = {0};
+        TT_TRY(
+            tt_shape_push(&shape, "row", rows->n * d->job->options.accumulate));
+        TT_TRY(tt_shape_push(&shape, k == 0 ? "in" : "out", rows->width));
+        factor[k] = tt_state(b, TT_ROLE_BUFFER, k == 0 ? "x" : "dy",
+                             d->job->graph->value[rows->val.id].type.dtype,
+                             &shape, zero);
+    }
+    tt_scope_pop(b, scope);
+    p->first = p->middle = b->graph->n_nodes;
+    p->sum =
+        tt_call(b, &tt_op_matmul_grad_w, &plain, factor, TT_ROWS_FACTORS, NULL);
+    p->end = b->graph->n_nodes;
+    return b->status;
+}
+
 static tt_status add_part(const tt_dynamic *d, tt_builder *b, int32_t i)
 {
+    if (d->coder->part[i].is_product)
+        return add_product(d, b, i);
     const tt_job *job = d->job;
     const tt_val weight = d->part[i].tensor.val;
     tt__coder_part *p = &d->coder->part[i];

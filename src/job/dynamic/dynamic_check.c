@@ -4,6 +4,7 @@
 #include "job/dynamic/hog.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
+#include "job/exchange.h"
 #include "job/federated/federated.h"
 
 #include <string.h>
@@ -13,6 +14,23 @@ int32_t tt__dynamic_servers(const tt_job *job)
     return tt__crowd_is(job) || tt_job_is_federated(job)
                ? 0
                : (int32_t)tt__server_params(job)->servers;
+}
+
+// They are of a gradient, not of what an optimiser or several steps make of gradients.
+static tt_status check_factors(const tt_job *job)
+{
+    const char *would = NULL;
+    if (tt__server_params(job)->optimiser == TT_OPTIMISER_WORKER)
+        would = "exchange.optimiser=server";
+    else if (job->local_steps > 1)
+        would = "exchange.local_steps=1";
+    if (would != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.codec=factors: workers push what their "
+                       "weights have moved, which is no product of two "
+                       "factors; %s would do",
+                       would);
+    return tt__job_factors_check(job);
 }
 
 static tt_status check_codec(const tt_job *job, const char *name)
@@ -25,13 +43,7 @@ static tt_status check_codec(const tt_job *job, const char *name)
                        "exchange.policy=%s sends weights as they are, not "
                        "codes of them (%s); exchange.codec=none would do",
                        name, codec);
-    if (strcmp(codec, "factors") == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.policy=%s: a worker's gradient is a sum over "
-                       "micro-batches, of which exchange.codec=factors has no "
-                       "two factors; exchange.codec=powersgd would do",
-                       name);
-    return TT_OK;
+    return strcmp(codec, "factors") == 0 ? check_factors(job) : TT_OK;
 }
 
 // A server's optimiser can be divided, but in another way; that of a worker cannot.

@@ -12,6 +12,7 @@ typedef struct tt__worker_feeding {
     tt_dynamic *d;
     int64_t first; // sample of the step
     int64_t micro; // that the feed is asked for next
+    int32_t now;   // that is computed
 } tt__worker_feeding;
 // `weights`: NULL: the executor has them.
 tt_status tt__worker_run(tt_dynamic *d, int64_t number, void *weights,

@@ -59,6 +59,9 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     tt__worker_feeding *f = user;
     tt_job *job = f->d->job;
     const int64_t n = tt_job_worker_samples(job);
+    if (micro > 0)
+        TT_TRY(tt__coder_keep(f->d, micro - 1));
+    f->now = micro;
     TT_TRY(set(f->d, "first_sample", (double)(f->first + micro * n)));
     if (f->d->feed != NULL)
         TT_TRY(f->d->feed(f->d->feed_user, job, f->micro++, job->x, job->y));
@@ -152,6 +155,7 @@ tt_status tt__worker_run(tt_dynamic *d, int64_t number, void *weights,
     TT_TRY(set(d, "seed", (double)job->options.seed));
     TT_TRY(set(d, "samples", (double)job->options.batch));
     TT_TRY(tt_exec_run_part(d->exec, TT_RUN_GRADIENT, NULL, feed_one, f));
+    TT_TRY(tt__coder_keep(d, f->now));
     return read_tallies(d, head);
 }
 

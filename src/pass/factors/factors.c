@@ -21,7 +21,7 @@
 //   needs    pass partition before
 //   source   Xie et al. 2014 (sufficient factor broadcasting); Zhang et al. 2017 (Poseidon)
 
-#include "pass/factors.h"
+#include "pass/factors/factors.h"
 
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
