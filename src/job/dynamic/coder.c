@@ -55,6 +55,16 @@ int64_t tt__coder_state_bytes(const tt_dynamic *d)
     return d->coder != NULL ? d->coder->state_bytes : 0;
 }
 
+int64_t tt__coder_most(const tt_dynamic *d)
+{
+    return d->coder->most;
+}
+
+const char *tt__coder_begin(const tt_dynamic *d)
+{
+    return d->coder->begin;
+}
+
 char *tt__coder_state(const tt_dynamic *d, int32_t worker, bool is_before)
 {
     const tt__coder_worker *w = &d->coder->worker[worker - d->first];
@@ -116,13 +126,13 @@ static char *put_framed(char *to, const void *data, int64_t bytes)
     return to + framed(bytes);
 }
 
-static tt_status put_part(const tt_dynamic *d, int32_t i, void *gradient,
+static tt_status put_part(const tt_dynamic *d, int32_t i, void *vector,
                           char **to)
 {
     const tt__coder *c = d->coder;
     const tt__dynamic_part *p = &d->part[i];
     if (!tt__coder_has(d, i)) {
-        *to = put_framed(*to, tt__element_at(d, gradient, p->at),
+        *to = put_framed(*to, tt__element_at(d, vector, p->at),
                          p->tensor.count * tt__element(d));
         return TT_OK;
     }
@@ -137,41 +147,49 @@ static tt_status put_part(const tt_dynamic *d, int32_t i, void *gradient,
     return TT_OK;
 }
 
-static tt_status put_all(tt_dynamic *d, tt__dynamic_worker *w,
-                         tt__coder_worker *to)
+// One shard's tensors after another's.
+static tt_status put_all(const tt_dynamic *d, void *vector, char *code,
+                         int64_t *at)
 {
     const int32_t ranks = d->job->peers.size;
-    char *at = to->code;
+    char *end = code;
     int32_t r = 0;
     for (int32_t i = 0; i < d->n_parts; i++) {
         while (r < d->part[i].owner)
-            to->at[++r] = at - to->code;
-        TT_TRY(put_part(d, i, w->gradient, &at));
+            at[++r] = end - code;
+        TT_TRY(put_part(d, i, vector, &end));
     }
     while (r < ranks)
-        to->at[++r] = at - to->code;
-    w->head.v[TT_HEAD_BYTES] = (double)(at - to->code);
+        at[++r] = end - code;
     return TT_OK;
+}
+
+tt_status tt__coder_write(tt_dynamic *d, const tt__coder_input *in, char *code,
+                          int64_t *at)
+{
+    const tt__coder *c = d->coder;
+    for (int32_t i = 0; i < d->n_parts; i++)
+        if (tt__coder_has(d, i))
+            TT_TRY(tt_exec_write(c->exec, c->part[i].x,
+                                 tt__element_at(d, in->vector, d->part[i].at)));
+    TT_TRY(move_states(d, in->before, write_state));
+    TT_TRY(set_seeds(d, in->worker, in->number));
+    TT_TRY(tt_exec_run_part(c->exec, TT_RUN_UPDATE, c->encodes, NULL, NULL));
+    TT_TRY(move_states(d, in->after, read_state));
+    return put_all(d, in->vector, code, at);
 }
 
 tt_status tt__coder_encode(tt_dynamic *d, int32_t worker)
 {
-    tt__coder *c = d->coder;
     tt__dynamic_worker *w = &d->own[worker - d->first];
-    tt__coder_worker *own = &c->worker[worker - d->first];
-    for (int32_t i = 0; i < d->n_parts; i++)
-        if (tt__coder_has(d, i))
-            TT_TRY(
-                tt_exec_write(c->exec, c->part[i].x,
-                              tt__element_at(d, w->gradient, d->part[i].at)));
-    TT_TRY(move_states(d, own->state, write_state));
-    TT_TRY(set_seeds(d, worker, w->number));
-    TT_TRY(tt_exec_run_part(c->exec, TT_RUN_UPDATE, c->encodes, NULL, NULL));
-    char *before = own->state;
-    own->state = own->before;
-    own->before = before;
-    TT_TRY(move_states(d, own->state, read_state));
-    return put_all(d, w, own);
+    tt__coder_worker *own = &d->coder->worker[worker - d->first];
+    const tt__coder_input in = {worker, w->number, w->gradient, own->state,
+                                own->before};
+    TT_TRY(tt__coder_write(d, &in, own->code, own->at));
+    own->state = in.after;
+    own->before = in.before;
+    w->head.v[TT_HEAD_BYTES] = (double)own->at[d->job->peers.size];
+    return TT_OK;
 }
 
 void *tt__coder_code(const tt_dynamic *d, int32_t worker, int32_t rank,
@@ -205,7 +223,7 @@ static const char *next(reader *r, int64_t most, int64_t *bytes_out)
 
 static tt_status damaged(int32_t worker)
 {
-    return tt_fail(TT_ERR_ARG, "the code of worker %d's gradient is damaged",
+    return tt_fail(TT_ERR_ARG, "the code that worker %d sent is damaged",
                    worker);
 }
 
@@ -274,9 +292,12 @@ static tt_status make_workers(tt_dynamic *d)
         longest = bytes > longest ? bytes : longest;
     }
     c->packet = tt_alloc(longest + 8);
+    c->begin = tt_alloc(c->state_bytes + 8);
     c->worker =
         tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *c->worker);
-    bool has_all = c->packet != NULL && c->worker != NULL;
+    bool has_all = c->packet != NULL && c->begin != NULL && c->worker != NULL;
+    if (has_all)
+        TT_TRY(move_states(d, c->begin, read_state));
     for (int32_t i = 0; has_all && i < d->n_own; i++) {
         tt__coder_worker *w = &c->worker[i];
         w->state = tt_alloc(c->state_bytes + 8);
@@ -287,7 +308,7 @@ static tt_status make_workers(tt_dynamic *d)
         has_all = w->state != NULL && w->before != NULL && w->code != NULL &&
                   w->at != NULL;
         if (has_all)
-            TT_TRY(move_states(d, w->state, read_state));
+            memcpy(w->state, c->begin, (size_t)c->state_bytes);
     }
     return has_all ? TT_OK : tt__coder_no_memory();
 }
@@ -319,6 +340,7 @@ void tt__coder_close(tt_dynamic *d)
         tt_free(c->worker[i].code);
     }
     tt_free(c->packet);
+    tt_free(c->begin);
     tt_free(c->encodes);
     tt_free(c->decodes);
     tt_free(c->now);

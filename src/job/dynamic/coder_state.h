@@ -39,6 +39,7 @@ struct tt__coder {
     int64_t state_bytes, room;
     int64_t most;             // bytes of codes of all shards
     char *packet;             // the longest value
+    char *begin;              // what a worker keeps before its first code
     tt__coder_worker *worker; // of this rank
 };
 
