@@ -103,6 +103,15 @@ answered=$(numbers kept gradients | awk '$1 > 0 { n++ } END { print n }')
 more=$(($(size kept) - $(size bare)))
 [ $more -eq $((answered * (dense / sent))) ] || die "$answered clients have answered, and keep $more bytes"
 
+# Codes at random are other ones in each round, and of each client: in two rounds two clients that send a
+# tenth each change more weights than twice a tenth. Some never change: what they read is 0.
+train random 1 exchange.replicas=2 exchange.fraction=1 exchange.codec=randomk exchange.codec.ratio=0.1 ||
+    die "random: $(cat "$folder/out")"
+weights="$folder/random/checkpoints/step-00000002/model.safetensors"
+changed=$(cmp -l "$weights" "$folder/random/checkpoints/step-00000004/model.safetensors" |
+    awk '{ w[int(($1 - 1) / 4)] = 1 } END { for (i in w) n++; print n }')
+[ "$changed" -gt 300 ] || die "random entries are the same in each round, or of each client: $changed changed"
+
 # What was left out comes later: with a residual the loss falls further.
 below() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a < b) }'
