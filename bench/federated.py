@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What label skew does to federations of LeNet: docs/federated.md's table.
+"""What label skew and codes do to federations of LeNet: docs/federated.md's tables.
 
     python3 bench/federated.py build/tutti          # about half a minute
 
@@ -22,10 +22,12 @@ ALGORITHMS = [("FedAvg", ["optim=sgd", "optim.lr=1"]),
               ("FedProx", ["optim=sgd", "optim.lr=1", "exchange.proximal=0.1"]),
               ("SCAFFOLD", ["optim=sgd", "optim.lr=1", "exchange.control=scaffold"]),
               ("FedAdam", ["optim=adam", "optim.lr=0.01", "optim.eps=1e-3"])]
+CODES = ["none", "int8", "qsgd", "sign", "powersgd", "topk", "topk exchange.feedback=false",
+         "randomk exchange.codec.ratio=0.25"]
 
 
 def run(tutti, settings):
-    """The last validation loss of a run."""
+    """The last validation loss of a run, and the bytes that its clients sent."""
     with tempfile.TemporaryDirectory() as folder:
         run_folder = pathlib.Path(folder) / "run"
         command = [tutti, "train", *USUAL, *settings, f"run={run_folder}"]
@@ -36,7 +38,8 @@ def run(tutti, settings):
         loss = None
         for line in (run_folder / "metrics.jsonl").read_text().splitlines():
             loss = json.loads(line).get("val/loss", loss)
-        return loss
+        workers = json.loads((run_folder / "workers.json").read_text())["workers"]
+        return loss, sum(w["bytes_up"] for w in workers)
 
 
 if __name__ == "__main__":
@@ -46,5 +49,11 @@ if __name__ == "__main__":
     print("| split | " + " | ".join(name for name, _ in ALGORITHMS) + " |")
     print("|---|" + "---|" * len(ALGORITHMS))
     for split, which in SPLITS:
-        losses = [run(sys.argv[1], which + how) for _, how in ALGORITHMS]
+        losses = [run(sys.argv[1], which + how)[0] for _, how in ALGORITHMS]
         print(f"| {split} | " + " | ".join(f"{x:.3f}" for x in losses) + " |", flush=True)
+    print("\n| `exchange.codec` | MB sent by clients | " + " | ".join(name for name, _ in SPLITS) + " |")
+    print("|---|---|" + "---|" * len(SPLITS))
+    for code in CODES:
+        words = ["optim=sgd", "optim.lr=1", *f"exchange.codec={code}".split()]
+        runs = [run(sys.argv[1], which + words) for _, which in SPLITS]
+        print(f"| `{code}` | {runs[0][1] / 1e6:.2f} | " + " | ".join(f"{x:.3f}" for x, _ in runs) + " |", flush=True)

@@ -8,8 +8,9 @@
 // The mean weighs clients by their samples. It is the gradient of the server's optimiser:
 // optim=sgd with optim.lr=1 is FedAvg, with momentum FedAvgM, with adam FedAdam.
 //
-// Cost: a round sends the weights to each client and as much back. A client that is not
-// asked keeps nothing but a number; with control variates it keeps a vector.
+// Cost: a round sends the weights to each client and as much back, or a code of it. A client
+// that is not asked keeps nothing but a number; with control variates, or with residuals of
+// codes, it keeps a vector.
 
 #include "policy/federated.h"
 

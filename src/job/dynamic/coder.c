@@ -55,6 +55,16 @@ int64_t tt__coder_state_bytes(const tt_dynamic *d)
     return d->coder != NULL ? d->coder->state_bytes : 0;
 }
 
+int64_t tt__coder_most(const tt_dynamic *d)
+{
+    return d->coder->most;
+}
+
+const char *tt__coder_begin(const tt_dynamic *d)
+{
+    return d->coder->begin;
+}
+
 char *tt__coder_state(const tt_dynamic *d, int32_t worker, bool is_before)
 {
     const tt__coder_worker *w = &d->coder->worker[worker - d->first];
@@ -118,25 +128,24 @@ static char *put_framed(char *to, const void *data, int64_t bytes)
 
 // Rows of the micro-batches that were finished.
 static void put_rows(const tt_dynamic *d, const tt__coder_part *p,
-                     const tt__dynamic_worker *w, char **to)
+                     int64_t micros, char **to)
 {
-    const int64_t micros = d->job->options.accumulate - w->left_out;
     for (int k = 0; k < TT_ROWS_FACTORS; k++)
         *to = put_framed(*to, d->coder->rows + p->factor[k].at,
                          micros * p->factor[k].bytes);
 }
 
 static tt_status put_part(const tt_dynamic *d, int32_t i,
-                          const tt__dynamic_worker *w, char **to)
+                          const tt__coder_input *in, char **to)
 {
     const tt__coder *c = d->coder;
     const tt__dynamic_part *p = &d->part[i];
     if (c->part[i].is_product) {
-        put_rows(d, &c->part[i], w, to);
+        put_rows(d, &c->part[i], in->micros, to);
         return TT_OK;
     }
     if (!tt__coder_has(d, i)) {
-        *to = put_framed(*to, tt__element_at(d, w->gradient, p->at),
+        *to = put_framed(*to, tt__element_at(d, in->vector, p->at),
                          p->tensor.count * tt__element(d));
         return TT_OK;
     }
@@ -151,49 +160,60 @@ static tt_status put_part(const tt_dynamic *d, int32_t i,
     return TT_OK;
 }
 
-static tt_status put_all(tt_dynamic *d, tt__dynamic_worker *w,
-                         tt__coder_worker *to)
+// One shard's tensors after another's.
+static tt_status put_all(const tt_dynamic *d, const tt__coder_input *in,
+                         char *code, int64_t *at)
 {
     const int32_t ranks = d->job->peers.size;
-    char *at = to->code;
+    char *end = code;
     int32_t r = 0;
     for (int32_t i = 0; i < d->n_parts; i++) {
         while (r < d->part[i].owner)
-            to->at[++r] = at - to->code;
-        TT_TRY(put_part(d, i, w, &at));
+            at[++r] = end - code;
+        TT_TRY(put_part(d, i, in, &end));
     }
     while (r < ranks)
-        to->at[++r] = at - to->code;
-    w->head.v[TT_HEAD_BYTES] = (double)(at - to->code);
+        at[++r] = end - code;
     return TT_OK;
 }
 
-static tt_status run_encoders(tt_dynamic *d, int32_t worker,
-                              const tt__dynamic_worker *w,
-                              tt__coder_worker *own)
+static tt_status run_encoders(tt_dynamic *d, const tt__coder_input *in)
 {
     const tt__coder *c = d->coder;
     for (int32_t i = 0; i < d->n_parts; i++)
         if (tt__coder_has(d, i))
-            TT_TRY(
-                tt_exec_write(c->exec, c->part[i].x,
-                              tt__element_at(d, w->gradient, d->part[i].at)));
-    TT_TRY(move_states(d, own->state, write_state));
-    TT_TRY(set_seeds(d, worker, w->number));
+            TT_TRY(tt_exec_write(c->exec, c->part[i].x,
+                                 tt__element_at(d, in->vector, d->part[i].at)));
+    TT_TRY(move_states(d, in->before, write_state));
+    TT_TRY(set_seeds(d, in->worker, in->number));
     TT_TRY(tt_exec_run_part(c->exec, TT_RUN_UPDATE, c->encodes, NULL, NULL));
-    char *before = own->state;
-    own->state = own->before;
-    own->before = before;
-    return move_states(d, own->state, read_state);
+    return move_states(d, in->after, read_state);
+}
+
+tt_status tt__coder_write(tt_dynamic *d, const tt__coder_input *in, char *code,
+                          int64_t *at)
+{
+    if (d->coder->rows == NULL) // else they are the code
+        TT_TRY(run_encoders(d, in));
+    return put_all(d, in, code, at);
 }
 
 tt_status tt__coder_encode(tt_dynamic *d, int32_t worker)
 {
     tt__dynamic_worker *w = &d->own[worker - d->first];
     tt__coder_worker *own = &d->coder->worker[worker - d->first];
-    if (d->coder->rows == NULL) // else they are the code
-        TT_TRY(run_encoders(d, worker, w, own));
-    return put_all(d, w, own);
+    const tt__coder_input in = {.worker = worker,
+                                .number = w->number,
+                                .vector = w->gradient,
+                                .micros =
+                                    d->job->options.accumulate - w->left_out,
+                                .before = own->state,
+                                .after = own->before};
+    TT_TRY(tt__coder_write(d, &in, own->code, own->at));
+    own->state = in.after;
+    own->before = in.before;
+    w->head.v[TT_HEAD_BYTES] = (double)own->at[d->job->peers.size];
+    return TT_OK;
 }
 
 void *tt__coder_code(const tt_dynamic *d, int32_t worker, int32_t rank,
@@ -227,7 +247,7 @@ static const char *next(reader *r, int64_t most, int64_t *bytes_out)
 
 static tt_status damaged(int32_t worker)
 {
-    return tt_fail(TT_ERR_ARG, "the code of worker %d's gradient is damaged",
+    return tt_fail(TT_ERR_ARG, "the code that worker %d sent is damaged",
                    worker);
 }
 
@@ -298,9 +318,12 @@ static tt_status make_workers(tt_dynamic *d)
         longest = bytes > longest ? bytes : longest;
     }
     c->packet = tt_alloc(longest + 8);
+    c->begin = tt_alloc(c->state_bytes + 8);
     c->worker =
         tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *c->worker);
-    bool has_all = c->packet != NULL && c->worker != NULL;
+    bool has_all = c->packet != NULL && c->begin != NULL && c->worker != NULL;
+    if (has_all)
+        TT_TRY(move_states(d, c->begin, read_state));
     for (int32_t i = 0; has_all && i < d->n_own; i++) {
         tt__coder_worker *w = &c->worker[i];
         w->state = tt_alloc(c->state_bytes + 8);
@@ -311,7 +334,7 @@ static tt_status make_workers(tt_dynamic *d)
         has_all = w->state != NULL && w->before != NULL && w->code != NULL &&
                   w->at != NULL;
         if (has_all)
-            TT_TRY(move_states(d, w->state, read_state));
+            memcpy(w->state, c->begin, (size_t)c->state_bytes);
     }
     return has_all ? TT_OK : tt__coder_no_memory();
 }
@@ -351,6 +374,7 @@ void tt__coder_close(tt_dynamic *d)
     }
     tt_free(c->packet);
     tt_free(c->rows);
+    tt_free(c->begin);
     tt_free(c->encodes);
     tt_free(c->decodes);
     tt_free(c->now);

@@ -1,4 +1,5 @@
 // coder - gradients on their way to a server as codes: exchange.codec. Files of job/ only.
+// Changes of clients of a federation go the same way (federated_codes).
 //
 // A codec is nodes of a graph (codec/codec.h). Here each tensor has a small graph of its own,
 // all in one plan, which every rank has:
@@ -33,6 +34,22 @@ void tt__coder_close(tt_dynamic *d);
 // After micro-batch `micro` of a gradient that the workers' executor computes: keeps the rows
 // that its code will have (exchange.codec=factors).
 tt_status tt__coder_keep(tt_dynamic *d, int32_t micro);
+// A flat vector to be encoded: whose it is and its number say which random numbers are drawn;
+// what was kept before, and where what is kept then goes (the same place will do).
+typedef struct tt__coder_input {
+    int32_t worker;
+    int64_t number;
+    void *vector;
+    int64_t micros;       // that were finished
+    char *before, *after; // tt__coder_state_bytes
+} tt__coder_input;
+// To `code`, which has room for tt__coder_most; the code for rank r is [at[r], at[r + 1]).
+tt_status tt__coder_write(tt_dynamic *d, const tt__coder_input *in, char *code,
+                          int64_t *at);
+int64_t tt__coder_most(const tt_dynamic *d);
+// What is kept before the first code.
+const char *tt__coder_begin(const tt_dynamic *d);
+
 // The gradient of a worker of this rank, for each shard; w->head says how many bytes.
 tt_status tt__coder_encode(tt_dynamic *d, int32_t worker);
 // What a shard's rank gets of a worker of this rank.

@@ -52,6 +52,7 @@ struct tt__coder {
     int64_t most;             // bytes of codes of all shards
     char *packet;             // the longest value
     char *rows;               // of the gradient that is computed, or NULL
+    char *begin;              // what a worker keeps before its first code
     tt__coder_worker *worker; // of this rank
 };
 

@@ -38,7 +38,9 @@ static tt_status check_codec(const tt_job *job, const char *name)
     const char *codec = tt_exchange_codec(&job->exchange)->name;
     if (!tt_exchange_is_coded(&job->exchange))
         return TT_OK;
-    if (tt__crowd_is(job) || tt_job_is_federated(job))
+    if (tt_job_is_federated(job))
+        return tt__federated_codes_check(job);
+    if (tt__crowd_is(job))
         return tt_fail(TT_ERR_ARG,
                        "exchange.policy=%s sends weights as they are, not "
                        "codes of them (%s); exchange.codec=none would do",

@@ -7,13 +7,13 @@
 //   rank 0    w ---- broadcast ----> all ranks          sum of weighted changes -> update
 //   rank r           client k: local steps on w -> w_k - w, sent to rank 0
 //
-// The k-th client of a round is computed by rank k % ranks, one that keeps a control
-// variate by rank client % ranks. Rank 0 adds changes in the order of clients, so a run
+// The k-th client of a round is computed by rank k % ranks; where clients keep something (a
+// control variate, what codes left out) client i is by rank i % ranks. Rank 0 adds changes in the order of clients, so a run
 // has the same bits on any number of ranks.
 //
 //   federated_open     checks, memory           federated_client   a client's round
 //   federated_round    one step                 federated_state    checkpoints, figures
-//   federated_masks    sums of what is hidden
+//   federated_masks    sums of what is hidden    federated_codes    changes as codes
 
 #ifndef TT_JOB_FEDERATED_FEDERATED_H
 #define TT_JOB_FEDERATED_FEDERATED_H
@@ -26,8 +26,10 @@
 typedef struct tt__client {
     int64_t batches; // of its data, so far
     int64_t asked, taken, late, dropped, refused;
-    void *control; // its control variate, on its rank
-    bool has_control;
+    double up; // bytes that it has sent
+    void *
+        kept; // on its rank: its control variate, residuals and states of its codes
+    bool has_kept;
 } tt__client;
 
 typedef struct tt__federated {
@@ -51,6 +53,10 @@ typedef struct tt__federated {
     double heaviest;
     bool *is_there;
     tt_masks masks;
+    int64_t kept_bytes; // of a client; 0: it keeps nothing
+    // With codes: what a client sends.
+    char *code;
+    int64_t *code_at;
     double weight; // of all changes of this round: rank 0
     double now;    // drawn time
     tt_diary diary;
@@ -70,10 +76,14 @@ tt__federated_settings(const tt_job *job)
         job->exchange.policy_params;
 }
 
-// client: its local steps from f->begin on; `update` and `head` are what it sends.
+// client: its local steps from f->begin on; `update`, or its code, and `head` are what it
+// sends.
 tt_status tt__federated_client(tt__federated *f, int32_t client,
                                tt__push_head *head);
 double tt__federated_weight(const tt__federated *f, int32_t client);
+// Whether a change of this length is taken; shortens the one in `update`.
+bool tt__federated_takes(const tt__federated *f, double length);
+void tt__federated_clip(const tt__federated *f, double length);
 // masks: the update of client i of the round, whose weight is so much, as it is sent; what
 // rank 0 does with it; after the round, whether there are enough to take masks out of the
 // sum.
@@ -82,6 +92,19 @@ void tt__federated_add_hidden(tt__federated *f, int32_t i);
 tt_status tt__federated_reveal(tt__federated *f, bool *is_enough_out);
 // Where a client's change of its control variate lies.
 void *tt__federated_control(const tt__federated *f);
+
+// codes: opens the coder and says how much clients keep; what a client keeps exists; its
+// `update` as a code; messages with that; on rank 0 `update` is
+// what was decoded.
+tt_status tt__federated_codes_check(const tt_job *job);
+tt_status tt__federated_codes_open(tt__federated *f);
+tt_status tt__federated_keep(tt__federated *f, int32_t client);
+tt_status tt__federated_encode(tt__federated *f, int32_t client,
+                               tt__push_head *head);
+tt_status tt__federated_code_posts(tt__federated *f, int32_t rank,
+                                   const tt__push_head *head, tt__post post[2]);
+tt_status tt__federated_decode(tt__federated *f, int32_t client,
+                               const tt__push_head *head, bool *is_good_out);
 
 tt_status tt__federated_save(tt_dynamic *d, tt_str *out);
 tt_status tt__federated_load(tt_dynamic *d, char *bytes, int64_t n);

@@ -11,7 +11,6 @@
 //
 // Statistics of batch norm go with the weights: what they have moved is part of y - w.
 
-#include "base/alloc.h"
 #include "job/federated/federated.h"
 
 #include <math.h>
@@ -37,10 +36,10 @@ static tt_status gradient(tt__federated *f, const tt__client *c, int64_t number,
         tt_vector_add(n, pull, d->local, d->mean);
         tt_vector_add(n, -pull, f->begin, d->mean);
     }
-    if (f->control != NULL)
+    if (f->control != NULL) {
         tt_vector_add(n, 1, f->control, d->mean);
-    if (f->control != NULL && c->control != NULL)
-        tt_vector_add(n, -1, c->control, d->mean);
+        tt_vector_add(n, -1, c->kept, d->mean);
+    }
     for (int i = TT_HEAD_LOSS; i <= TT_HEAD_CORRECT; i++)
         head->v[i] += one.v[i];
     return TT_OK;
@@ -63,45 +62,42 @@ static tt_status train(tt__federated *f, int32_t client, tt__push_head *head)
     return TT_OK;
 }
 
+bool tt__federated_takes(const tt__federated *f, double length)
+{
+    const double limit = f->params->ps.limit;
+    return isfinite(length) && (limit <= 0 || length <= limit);
+}
+
 static void judge(const tt__federated *f, tt__push_head *head)
 {
     double *v = head->v;
     v[TT_HEAD_SQUARES] = tt_vector_squares(&f->d->all, f->update);
     const double loss = v[TT_HEAD_LOSS] / v[TT_HEAD_COUNT];
-    const double length = sqrt(v[TT_HEAD_SQUARES]);
-    const double limit = f->params->ps.limit;
     const bool is_good =
-        isfinite(length) && isfinite(loss) && (limit <= 0 || length <= limit);
+        tt__federated_takes(f, sqrt(v[TT_HEAD_SQUARES])) && isfinite(loss);
     v[TT_HEAD_REFUSED] = is_good ? 0 : 1;
     tt__dynamic_judge(f->d, v);
 }
 
 // A change that is too long is shortened, as a whole.
-static void clip(const tt__federated *f, const tt__push_head *head)
+void tt__federated_clip(const tt__federated *f, double length)
 {
     const double most = f->params->clip;
-    const double length = sqrt(head->v[TT_HEAD_SQUARES]);
     if (most > 0 && length > most)
         tt_vector_scale(&f->d->all, most / length, f->update);
 }
 
 // What its control variate changes by, behind its change of weights.
-static tt_status move_control(tt__federated *f, int32_t client)
+static void move_control(tt__federated *f, int32_t client)
 {
     const tt_dynamic *d = f->d;
     const tt_vector_span *n = &f->weights;
-    tt__client *c = &f->client[client];
     void *change = tt__federated_control(f);
-    if (c->control == NULL)
-        c->control = tt_alloc(tt_vector_bytes(n) + 8);
-    if (c->control == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a control variate");
     memcpy(change, f->update, (size_t)tt_vector_bytes(n));
     tt_vector_scale(
         n, -1 / ((double)d->job->local_steps * f->params->ps.local_lr), change);
     tt_vector_add(n, -1, f->control, change);
-    tt_vector_add(n, 1, change, c->control);
-    return TT_OK;
+    tt_vector_add(n, 1, change, f->client[client].kept);
 }
 
 tt_status tt__federated_client(tt__federated *f, int32_t client,
@@ -113,13 +109,19 @@ tt_status tt__federated_client(tt__federated *f, int32_t client,
     d->job->worker = client;
     d->job->number = f->client[client].batches;
     d->job->local_steps = f->rules.steps[client];
+    TT_TRY(tt__federated_keep(f, client));
     memcpy(d->local, f->begin, bytes);
     TT_TRY(train(f, client, head));
     memcpy(f->update, d->local, bytes);
     tt_vector_add(&d->all, -1, f->begin, f->update);
     judge(f, head);
-    clip(f, head);
-    return f->control != NULL && head->v[TT_HEAD_REFUSED] == 0
-               ? move_control(f, client)
-               : TT_OK;
+    if (head->v[TT_HEAD_REFUSED] != 0)
+        return TT_OK;
+    tt__federated_clip(f, sqrt(head->v[TT_HEAD_SQUARES]));
+    if (f->control != NULL)
+        move_control(f, client);
+    if (d->coder != NULL)
+        return tt__federated_encode(f, client, head);
+    head->v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&f->update_span);
+    return TT_OK;
 }

@@ -29,6 +29,9 @@ void tt__federated_hide(tt__federated *f, int32_t i, tt__push_head *head)
         f->hidden[k] = head->v[TT_HEAD_REFUSED] == 0 ? tt_masks_encode(x) : 0;
     }
     tt_masks_hide(&f->masks, i, f->hidden, n);
+    head->v[TT_HEAD_BYTES] = head->v[TT_HEAD_REFUSED] == 0
+                                 ? (double)(n * (int64_t)sizeof *f->hidden)
+                                 : 0;
 }
 
 void tt__federated_add_hidden(tt__federated *f, int32_t i)

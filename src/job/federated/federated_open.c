@@ -1,6 +1,6 @@
 // federated_open - what a federation refuses, and its memory: four vectors on each rank,
-// whatever the number of clients. Control variates come on top, one for each client that
-// was asked.
+// whatever the number of clients. Control variates and residuals of codes come on top, one
+// for each client that was asked.
 
 #include "base/alloc.h"
 #include "config/pace.h"
@@ -236,6 +236,7 @@ tt_status tt__federated_open(tt_dynamic *d)
     TT_TRY(make_rules(f));
     TT_TRY(make_vectors(f));
     TT_TRY(make_masks(f));
+    TT_TRY(tt__federated_codes_open(f));
     return tt__dynamic_read(d);
 }
 
@@ -245,11 +246,12 @@ void tt__federated_close(tt_dynamic *d)
     if (f == NULL)
         return;
     for (int32_t i = 0; f->client != NULL && i < d->workers; i++)
-        tt_free(f->client[i].control);
+        tt_free(f->client[i].kept);
     tt_free(f->begin);
     tt_free(f->update);
     tt_free(f->control);
     tt_free(f->moved);
     tt_free(f->hidden);
     tt_free(f->hidden_sum);
+    tt_free(f->code);
 }

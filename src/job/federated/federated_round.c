@@ -71,35 +71,58 @@ static void take(tt__federated *f, int32_t client)
                       f->moved);
 }
 
-// Client i of those who were asked, the `k`-th that answers.
+// What a client sends behind its head.
+static tt_status list_posts(tt__federated *f, int32_t rank,
+                            const tt__push_head *head, tt__post post[2])
+{
+    void *sent = f->params->masks ? (void *)f->hidden : f->update;
+    if (f->d->coder != NULL)
+        return tt__federated_code_posts(f, rank, head, post);
+    post[0] = (tt__post){rank, 0, sent, sent, (int64_t)head->v[TT_HEAD_BYTES]};
+    return TT_OK;
+}
+
+// What the server makes of it. All ranks hear of a code that it refuses.
+static tt_status hear(tt__federated *f, int32_t i, const tt__push_head *head)
+{
+    const int32_t client = f->round.client[i].client;
+    bool is_good = true;
+    if (f->params->masks) {
+        tt__federated_add_hidden(f, i);
+        return TT_OK;
+    }
+    if (f->d->coder != NULL)
+        TT_TRY(tt__federated_decode(f, client, head, &is_good));
+    if (is_good)
+        take(f, client);
+    else
+        f->d->tally[(int64_t)i * TT_HEAD_N + TT_HEAD_REFUSED] = 1;
+    return TT_OK;
+}
+
+// Client i of those who were asked, the `k`-th that answers. One that is refused sends
+// nothing but its head.
 static tt_status ask(tt__federated *f, int32_t k, int32_t i)
 {
     tt_dynamic *d = f->d;
     const int32_t client = f->round.client[i].client;
-    const bool is_hidden = f->params->masks;
     const int32_t ranks = d->job->peers.size;
-    const int32_t rank = (f->control != NULL ? client : k) % ranks;
+    const int32_t rank = (f->kept_bytes > 0 ? client : k) % ranks;
     tt__push_head head = {0};
     if (rank == d->job->peers.rank) {
         TT_TRY(tt__federated_client(f, client, &head));
-        if (is_hidden)
+        if (f->params->masks)
             tt__federated_hide(f, i, &head);
         memcpy(&d->tally[(int64_t)i * TT_HEAD_N], head.v, sizeof head);
     }
-    void *sent = is_hidden ? (void *)f->hidden : f->update;
-    const int64_t bytes = is_hidden
-                              ? f->update_span.n * (int64_t)sizeof *f->hidden
-                              : tt_vector_bytes(&f->update_span);
-    const tt__post post[] = {{rank, 0, &head, &head, sizeof head},
-                             {rank, 0, sent, sent, bytes}};
-    TT_TRY(tt__post_all(d, post, 2));
-    if (!is_server(f) || head.v[TT_HEAD_REFUSED] != 0)
+    const tt__post first = {rank, 0, &head, &head, sizeof head};
+    TT_TRY(tt__post_all(d, &first, 1));
+    if (head.v[TT_HEAD_REFUSED] != 0)
         return TT_OK;
-    if (is_hidden)
-        tt__federated_add_hidden(f, i);
-    else
-        take(f, client);
-    return TT_OK;
+    tt__post post[2] = {0};
+    TT_TRY(list_posts(f, rank, &head, post));
+    TT_TRY(tt__post_all(d, post, 2));
+    return is_server(f) ? hear(f, i, &head) : TT_OK;
 }
 
 // ---- the update ----------------------------------------------------------
@@ -213,7 +236,8 @@ static void count(tt__federated *f)
         c->taken++;
         c->refused += is_refused;
         c->batches += f->rules.steps[r->client];
-        c->has_control |= f->control != NULL && !is_refused;
+        c->up += v[TT_HEAD_BYTES];
+        c->has_kept |= f->kept_bytes > 0 && v[TT_HEAD_BYTES] > 0;
     }
     f->now += f->round.seconds;
 }

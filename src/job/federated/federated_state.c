@@ -1,8 +1,8 @@
 // federated_state - what a checkpoint of a federation needs besides the model, and what
 // its clients did. Numbers are those of this machine's byte order, as tensors are.
 //
-//   head | a row for each client | diary | the server's control variate | those of
-//   clients that have one, in their order
+//   head | a row for each client | diary | the server's control variate | what clients keep
+//   that have been asked, in their order: control variate, residuals and states of codes
 
 #include "base/alloc.h"
 #include "exchange/privacy.h"
@@ -11,16 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-static const double magic = 7461737932; // of this layout
+static const double magic = 7461737933; // of this layout
 
-enum { HEAD = 12, ROW = 7 };
+enum { HEAD = 12, ROW = 8 };
 
-static int64_t count_controls(const tt__federated *f)
+static int64_t control_bytes(const tt__federated *f)
 {
-    int64_t n = f->control != NULL ? 1 : 0;
-    for (int32_t i = 0; i < f->d->workers; i++)
-        n += f->client[i].has_control;
-    return n;
+    return f->control != NULL ? tt_vector_bytes(&f->weights) : 0;
 }
 
 static int64_t numbers_of(const tt__federated *f)
@@ -32,7 +29,10 @@ static int64_t numbers_of(const tt__federated *f)
 
 static int64_t bytes_of(const tt__federated *f)
 {
-    return numbers_of(f) + count_controls(f) * tt_vector_bytes(&f->weights);
+    int64_t n = numbers_of(f) + control_bytes(f);
+    for (int32_t i = 0; i < f->d->workers; i++)
+        n += f->client[i].has_kept ? f->kept_bytes : 0;
+    return n;
 }
 
 // ---- saving --------------------------------------------------------------
@@ -50,7 +50,8 @@ static void save_numbers(const tt__federated *f, double *v)
                                (double)r->late,
                                (double)r->dropped,
                                f->now,
-                               f->loss};
+                               f->loss,
+                               (double)f->kept_bytes};
     memcpy(v, head, sizeof head);
     v += HEAD;
     for (int32_t i = 0; i < f->d->workers; i++, v += ROW) {
@@ -58,7 +59,7 @@ static void save_numbers(const tt__federated *f, double *v)
         const double row[ROW] = {(double)c->batches, (double)c->asked,
                                  (double)c->taken,   (double)c->late,
                                  (double)c->dropped, (double)c->refused,
-                                 c->has_control};
+                                 c->has_kept,        c->up};
         memcpy(v, row, sizeof row);
     }
     tt_diary_save(&f->diary, v);
@@ -66,21 +67,20 @@ static void save_numbers(const tt__federated *f, double *v)
 
 static tt_status collect(tt__federated *f, char *to)
 {
-    const int64_t bytes = tt_vector_bytes(&f->weights);
+    const int64_t bytes = f->kept_bytes;
     const int32_t ranks = f->d->job->peers.size;
-    if (f->control == NULL)
-        return TT_OK;
-    if (to != NULL)
-        memcpy(to, f->control, (size_t)bytes);
+    if (to != NULL && f->control != NULL)
+        memcpy(to, f->control, (size_t)control_bytes(f));
+    to = to != NULL ? to + control_bytes(f) : NULL;
     for (int32_t i = 0; i < f->d->workers; i++) {
         const tt__client *c = &f->client[i];
-        if (!c->has_control)
+        if (!c->has_kept)
             continue;
-        to = to != NULL ? to + bytes : NULL;
         if (to != NULL && i % ranks == 0)
-            memcpy(to, c->control, (size_t)bytes);
-        const tt__post post = {i % ranks, 0, c->control, to, bytes};
+            memcpy(to, c->kept, (size_t)bytes);
+        const tt__post post = {i % ranks, 0, c->kept, to, bytes};
         TT_TRY(tt__post_all(f->d, &post, 1));
+        to = to != NULL ? to + bytes : NULL;
     }
     return TT_OK;
 }
@@ -125,28 +125,27 @@ static void load_numbers(tt__federated *f, const double *v)
                                     .late = (int64_t)v[3],
                                     .dropped = (int64_t)v[4],
                                     .refused = (int64_t)v[5],
-                                    .has_control = v[6] != 0};
+                                    .has_kept = v[6] != 0,
+                                    .up = v[7]};
     tt_diary_load(&f->diary, v);
 }
 
-static tt_status load_controls(tt__federated *f, const char *from)
+static tt_status load_kept(tt__federated *f, const char *from)
 {
-    const int64_t bytes = tt_vector_bytes(&f->weights);
+    const int64_t bytes = f->kept_bytes;
     const tt_peers *peers = &f->d->job->peers;
-    if (f->control == NULL)
-        return TT_OK;
-    memcpy(f->control, from, (size_t)bytes);
+    if (f->control != NULL)
+        memcpy(f->control, from, (size_t)control_bytes(f));
+    from += control_bytes(f);
     for (int32_t i = 0; i < f->d->workers; i++) {
-        tt__client *c = &f->client[i];
-        if (!c->has_control)
+        const tt__client *c = &f->client[i];
+        if (!c->has_kept)
             continue;
+        if (i % peers->size == peers->rank) {
+            TT_TRY(tt__federated_keep(f, i));
+            memcpy(c->kept, from, (size_t)bytes);
+        }
         from += bytes;
-        if (i % peers->size != peers->rank)
-            continue;
-        c->control = tt_alloc(bytes + 8);
-        if (c->control == NULL)
-            return tt_fail(TT_ERR_NOMEM, "no memory for a control variate");
-        memcpy(c->control, from, (size_t)bytes);
     }
     return TT_OK;
 }
@@ -157,7 +156,8 @@ tt_status tt__federated_load(tt_dynamic *d, char *bytes, int64_t n)
     const double *v = (const double *)(const void *)bytes;
     const bool is_ours = n >= numbers_of(f) && v[0] == magic &&
                          v[1] == d->workers && v[2] == (double)d->all.n &&
-                         (v[3] != 0) == (f->control != NULL);
+                         (v[3] != 0) == (f->control != NULL) &&
+                         v[11] == (double)f->kept_bytes;
     if (is_ours)
         load_numbers(f, v);
     if (!is_ours || n != bytes_of(f))
@@ -165,7 +165,7 @@ tt_status tt__federated_load(tt_dynamic *d, char *bytes, int64_t n)
                        "the checkpoint's exchange.bin is not that of %d "
                        "clients with %lld numbers under these settings",
                        d->workers, (long long)d->all.n);
-    return load_controls(f, bytes + numbers_of(f));
+    return load_kept(f, bytes + numbers_of(f));
 }
 
 // ---- what they did -------------------------------------------------------
@@ -196,13 +196,13 @@ double tt_job_epsilon(const tt_job *job)
 static void fill_row(const tt__federated *f, int32_t i, tt_worker_row *row)
 {
     const tt__client *c = &f->client[i];
-    *row = (tt_worker_row){
-        .rank = f->control != NULL ? i % f->d->job->peers.size : -1,
-        .pushed = c->taken,
-        .dropped = c->late + c->dropped,
-        .refused = c->refused,
-        .up = c->taken * tt_vector_bytes(&f->update_span),
-        .down = c->asked * tt_vector_bytes(&f->update_span)};
+    *row = (tt_worker_row){.rank = f->kept_bytes > 0 ? i % f->d->job->peers.size
+                                                     : -1,
+                           .pushed = c->taken,
+                           .dropped = c->late + c->dropped,
+                           .refused = c->refused,
+                           .up = (int64_t)c->up,
+                           .down = c->asked * tt_vector_bytes(&f->update_span)};
     for (int k = 0; k < TT_N_CAUSES; k++)
         row->time[k] = tt_diary_sum(&f->diary, i, k);
 }

@@ -115,7 +115,6 @@ refused 'exchange.over=1 would do' exchange.noise=1 exchange.clip=1 exchange.wei
 refused 'exchange.control=none would do' exchange.noise=1 exchange.clip=1 exchange.weights=equal exchange.control=scaffold
 refused 'does not say where documents end' exchange.split=document
 refused 'too few for 5000 clients' exchange.replicas=5000
-refused 'exchange.codec=none would do' exchange.codec=topk
 refused 'zero=0 would do' zero=1
 "$TUTTI" train examples/gpt-tiny.yaml exchange.policy=federated exchange.split=dirichlet run="$folder/no" \
     >"$folder/out" 2>&1 && die "dirichlet of tokens: not refused"

@@ -46,3 +46,4 @@ done
 killed exchange.policy=ps exchange.replicas=4 exchange.clock=quorum exchange.server=sharded
 killed exchange.policy=ps exchange.replicas=4 exchange.codec=topk exchange.optimiser=worker
 killed exchange.policy=federated exchange.replicas=4 exchange.fraction=0.5
+killed exchange.policy=federated exchange.replicas=4 exchange.fraction=0.5 exchange.codec=topk
