@@ -114,10 +114,9 @@ TEST_SLOW(ranks_as_threads_have_seeded_workers, 120)
     run_threads(&(task){"single", {"exchange.clock=ssp"}});
     run_threads(
         &(task){"shards", {"exchange.clock=ssp", "exchange.server=sharded"}});
-    run_threads(
-        &(task){"chain",
-                {"exchange.clock=ssp", "exchange.server=sharded",
-                 "exchange.chain=3"}});
+    run_threads(&(task){
+        "chain",
+        {"exchange.clock=ssp", "exchange.server=sharded", "exchange.chain=3"}});
     check_same_model("alone", "single");
     check_same_model("alone", "shards");
     check_same_model("alone", "chain");

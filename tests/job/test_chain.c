@@ -36,7 +36,7 @@ static tt_status damage(const tt_job *job, const trial *t)
     for (int64_t i = 0; i < job->tensors.n; i++) {
         const tt_tensor *one = &job->tensors.v[i];
         if (one->bytes == 0 || !ends_with(one->name, t->end) ||
-            tt__dynamic_owner(job->dynamic, one) != t->shard)
+            tt__copies_head(job->dynamic, one) != t->shard)
             continue;
         char *data = tt_alloc(one->bytes);
         TT_TRY(tt_exec_read(job->exec, one->val, data));

@@ -9,7 +9,7 @@
 
 // ---- settings ------------------------------------------------------------
 
-int64_t tt__chain_length(const tt_job *job)
+int64_t tt__copies_length(const tt_job *job)
 {
     if (tt__crowd_is(job) || tt_job_is_federated(job))
         return 1;
@@ -22,9 +22,9 @@ static int64_t ring_of(int64_t servers, int64_t ranks)
     return servers > 0 ? servers : ranks;
 }
 
-tt_status tt__chain_check(const tt_job *job)
+tt_status tt__copies_check(const tt_job *job)
 {
-    const long long k = tt__chain_length(job);
+    const long long k = tt__copies_length(job);
     const tt_ps_params *p = tt__server_params(job);
     if (k <= 1)
         return TT_OK;
@@ -52,7 +52,7 @@ tt_status tt__chain_check(const tt_job *job)
 // ---- memory --------------------------------------------------------------
 
 static tt_status make_copy(tt_dynamic *d, int32_t head, bool predicts,
-                           tt__copy *c)
+                           tt__shard_copy *c)
 {
     c->head = head;
     c->span = (tt_vector_span){d->all.is_wide, tt__shard_size(d, head)};
@@ -69,13 +69,13 @@ static tt_status make_copy(tt_dynamic *d, int32_t head, bool predicts,
                : tt_fail(TT_ERR_NOMEM, "no memory for copies of shards");
 }
 
-tt_status tt__chain_open(tt_dynamic *d)
+tt_status tt__copies_open(tt_dynamic *d)
 {
     const int32_t me = d->job->peers.rank;
-    const int32_t n = (int32_t)tt__chain_length(d->job);
+    const int32_t n = (int32_t)tt__copies_length(d->job);
     if (n == 1)
         return TT_OK;
-    tt__chain *c = tt_arena_alloc(d->arena, sizeof *c);
+    tt__copies *c = tt_arena_alloc(d->arena, sizeof *c);
     if (c == NULL)
         return TT_ERR_NOMEM;
     c->ring = (int32_t)ring_of(d->servers, d->job->peers.size);
@@ -93,7 +93,7 @@ tt_status tt__chain_open(tt_dynamic *d)
     return TT_OK;
 }
 
-void tt__chain_close(tt_dynamic *d)
+void tt__copies_close(tt_dynamic *d)
 {
     for (int32_t i = 0; d->chain != NULL && i < d->chain->length - 1; i++) {
         tt_free(d->chain->copy[i].now);
@@ -105,35 +105,47 @@ void tt__chain_close(tt_dynamic *d)
 
 // ---- who holds what ------------------------------------------------------
 
-tt__copy *tt__chain_copy(const tt_dynamic *d, int32_t rank)
+int32_t tt__copies_head(const tt_dynamic *d, const tt_tensor *t)
 {
-    const tt__chain *c = d->chain;
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const char *own = d->part[i].tensor.name;
+        const size_t n = strlen(own);
+        if (strncmp(t->name, own, n) == 0 &&
+            (t->name[n] == '\0' || t->name[n] == '.'))
+            return d->part[i].owner;
+    }
+    return -1;
+}
+
+tt__shard_copy *tt__copies_of(const tt_dynamic *d, int32_t rank)
+{
+    const tt__copies *c = d->chain;
     for (int32_t i = 0; c != NULL && i < c->length - 1; i++)
         if (c->copy[i].now != NULL && c->copy[i].head == rank)
             return &c->copy[i];
     return NULL;
 }
 
-int32_t tt__chain_tail(const tt_dynamic *d, int32_t rank)
+int32_t tt__copies_tail(const tt_dynamic *d, int32_t rank)
 {
-    const tt__chain *c = d->chain;
+    const tt__copies *c = d->chain;
     return c != NULL && rank < c->ring ? (rank + c->length - 1) % c->ring
                                        : rank;
 }
 
-void tt__chain_remember(tt_dynamic *d)
+void tt__copies_remember(tt_dynamic *d)
 {
     for (int32_t i = 0; d->chain != NULL && i < d->chain->length - 1; i++) {
-        const tt__copy *c = &d->chain->copy[i];
+        const tt__shard_copy *c = &d->chain->copy[i];
         if (c->before != NULL)
             memcpy(c->before, c->now, (size_t)tt_vector_bytes(&c->span));
     }
 }
 
-void tt__chain_load(tt_dynamic *d, void *before)
+void tt__copies_load(tt_dynamic *d, void *before)
 {
     for (int32_t i = 0; d->chain != NULL && i < d->chain->length - 1; i++) {
-        const tt__copy *c = &d->chain->copy[i];
+        const tt__shard_copy *c = &d->chain->copy[i];
         if (c->before != NULL)
             memcpy(c->before, tt__element_at(d, before, d->bound[c->head]),
                    (size_t)tt_vector_bytes(&c->span));
@@ -166,7 +178,7 @@ static tt_status take_statistics(const tt_dynamic *d)
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
         const tt_vector_span n = {d->all.is_wide, p->tensor.count};
-        const tt__copy *c = tt__chain_copy(d, p->owner);
+        const tt__shard_copy *c = tt__copies_of(d, p->owner);
         if (!p->is_buffer || c == NULL)
             continue;
         memcpy(in_shard(d, c->now, p), in_shard(d, c->sum, p),
@@ -180,7 +192,7 @@ static tt_status take_statistics(const tt_dynamic *d)
 // Each rank sends the next one what it got a hop before; at first its own.
 static tt_status pass_on(tt_dynamic *d, int32_t hop)
 {
-    const tt__chain *c = d->chain;
+    const tt__copies *c = d->chain;
     void *data = hop == 0 ? d->sum : c->copy[hop - 1].sum;
     tt__post *post = tt_alloc(c->ring * (int64_t)sizeof *post);
     if (post == NULL)
@@ -195,7 +207,7 @@ static tt_status pass_on(tt_dynamic *d, int32_t hop)
     return status;
 }
 
-tt_status tt__chain_pass(tt_dynamic *d)
+tt_status tt__copies_pass(tt_dynamic *d)
 {
     if (d->chain == NULL)
         return TT_OK;
@@ -217,7 +229,7 @@ static tt_status hash_shard(const tt_dynamic *d, int32_t head, void *room,
     uint64_t pair[2] = {0, 0};
     for (int64_t i = 0; i < all->n; i++) {
         const tt_tensor *t = &all->v[i];
-        if (t->bytes == 0 || tt__dynamic_owner(d, t) != head)
+        if (t->bytes == 0 || tt__copies_head(d, t) != head)
             continue;
         TT_TRY(tt_exec_read(d->job->exec, t->val, room));
         pair[1] = tt_hash(room, t->bytes);
@@ -230,7 +242,7 @@ static tt_status hash_shard(const tt_dynamic *d, int32_t head, void *room,
 // Hashes as numbers that a sum with zeros keeps: of each shard, of each of its holders, two.
 static tt_status hash_all(const tt_dynamic *d, double *v)
 {
-    const tt__chain *c = d->chain;
+    const tt__copies *c = d->chain;
     const int32_t me = d->job->peers.rank;
     int64_t most = 0;
     for (int64_t i = 0; i < d->job->tensors.n; i++)
@@ -241,7 +253,7 @@ static tt_status hash_all(const tt_dynamic *d, double *v)
         room != NULL ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a tensor");
     for (int32_t i = 0; me < c->ring && i < c->length && status == TT_OK; i++) {
         const int32_t head = i == 0 ? me : c->copy[i - 1].head;
-        double *at = &v[2 * (head * c->length + i)];
+        double *at = &v[2 * ((int64_t)head * c->length + i)];
         uint64_t hash = 0;
         status = hash_shard(d, head, room, &hash);
         at[0] = (double)(hash >> 32);
@@ -253,7 +265,7 @@ static tt_status hash_all(const tt_dynamic *d, double *v)
 
 static tt_status differs(const tt_dynamic *d, int32_t head, int32_t place)
 {
-    const tt__chain *c = d->chain;
+    const tt__copies *c = d->chain;
     return tt_fail(TT_ERR_STATE,
                    "step %lld: of rank %d's shard of the weights rank %d has a "
                    "copy with other bits than that of rank %d, from which it "
@@ -263,9 +275,9 @@ static tt_status differs(const tt_dynamic *d, int32_t head, int32_t place)
                    (head + place - 1) % c->ring);
 }
 
-tt_status tt__chain_compare(tt_dynamic *d)
+tt_status tt__copies_compare(tt_dynamic *d)
 {
-    const tt__chain *c = d->chain;
+    const tt__copies *c = d->chain;
     if (c == NULL)
         return TT_OK;
     const int64_t n = 2 * (int64_t)c->ring * c->length;
@@ -277,7 +289,7 @@ tt_status tt__chain_compare(tt_dynamic *d)
         status = tt__post_sum(d, v, n);
     for (int32_t h = 0; h < c->ring; h++)
         for (int32_t i = 1; i < c->length && status == TT_OK; i++) {
-            const double *at = &v[2 * (h * c->length + i)];
+            const double *at = &v[2 * ((int64_t)h * c->length + i)];
             if (at[0] != at[-2] || at[1] != at[-1])
                 status = differs(d, h, i);
         }

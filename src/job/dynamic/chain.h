@@ -32,39 +32,41 @@
 
 #include "job/dynamic/dynamic.h"
 
-typedef struct tt__copy {
+typedef struct tt__shard_copy {
     int32_t head; // whose shard it is
     tt_vector_span span;
     void *now, *sum;      // as of the rank's own shard
     void *before, *ahead; // the same; or NULL
-} tt__copy;
+} tt__shard_copy;
 
-typedef struct tt__chain {
+typedef struct tt__copies {
     int32_t length; // ranks that hold a shard
     int32_t ring;   // ranks that keep weights
-    tt__copy *
+    tt__shard_copy *
         copy; // length - 1: of the rank before this one, of that before it, ...
-} tt__chain;
+} tt__copies;
 
 // Ranks that are to hold each shard; 1: there are no copies.
-int64_t tt__chain_length(const tt_job *job);
-tt_status tt__chain_check(const tt_job *job);
+int64_t tt__copies_length(const tt_job *job);
+tt_status tt__copies_check(const tt_job *job);
 
-tt_status tt__chain_open(tt_dynamic *d); // unless there are no copies
-void tt__chain_close(tt_dynamic *d);
+tt_status tt__copies_open(tt_dynamic *d); // unless there are no copies
+void tt__copies_close(tt_dynamic *d);
 
+// The rank whose shard has a state: a weight, or the optimiser's of one; -1: none has.
+int32_t tt__copies_head(const tt_dynamic *d, const tt_tensor *tensor);
 // This rank's copy of the shard of `rank`; NULL: it has none.
-tt__copy *tt__chain_copy(const tt_dynamic *d, int32_t rank);
+tt__shard_copy *tt__copies_of(const tt_dynamic *d, int32_t rank);
 // Who answers with the shard of `rank`.
-int32_t tt__chain_tail(const tt_dynamic *d, int32_t rank);
+int32_t tt__copies_tail(const tt_dynamic *d, int32_t rank);
 
 // Weights before the next update are those of now; or, where copies have any, those of a
 // whole vector.
-void tt__chain_remember(tt_dynamic *d);
-void tt__chain_load(tt_dynamic *d, void *before);
+void tt__copies_remember(tt_dynamic *d);
+void tt__copies_load(tt_dynamic *d, void *before);
 // Ranks that keep weights: the sum of an update goes to all holders of its shard.
-tt_status tt__chain_pass(tt_dynamic *d);
+tt_status tt__copies_pass(tt_dynamic *d);
 // All ranks: refuses to go on where holders of a shard have other bits.
-tt_status tt__chain_compare(tt_dynamic *d);
+tt_status tt__copies_compare(tt_dynamic *d);
 
 #endif

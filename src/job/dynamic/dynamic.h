@@ -102,7 +102,7 @@ typedef struct tt_dynamic {
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
     double *rate;                // per worker: the rate of its local steps
-    struct tt__chain *chain;     // copies of shards, or NULL
+    struct tt__copies *chain;    // copies of shards, or NULL
     double passed;               // bytes that were passed on to these
     tt_tree *tree;               // proxies, or NULL
     void *from_member;           // a gradient on its way to its proxy
@@ -188,8 +188,6 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker);
 void *tt__dynamic_weights(tt_dynamic *d, int32_t worker);
 // The shard's weights from the executor.
 tt_status tt__dynamic_read(tt_dynamic *d);
-// The rank whose shard has a state: the optimiser's are with their weight; -1: it is in none.
-int32_t tt__dynamic_owner(const tt_dynamic *d, const tt_tensor *tensor);
 // The update steps that the shards of this rank need.
 tt_status tt__dynamic_steps(tt_dynamic *d);
 

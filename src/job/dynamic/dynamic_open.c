@@ -185,7 +185,7 @@ static tt_status begin_workers(tt_dynamic *d)
         memcpy(d->then[i], d->now, (size_t)tt_vector_bytes(&d->shard));
     if (d->before != NULL)
         memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
-    tt__chain_remember(d);
+    tt__copies_remember(d);
     return TT_OK;
 }
 
@@ -229,7 +229,7 @@ static tt_status open(tt_dynamic *d)
     d->all.is_wide = job->options.precision == TT_PRECISION_FP64;
     TT_TRY(list_parts(d));
     TT_TRY(cut_shards(d));
-    TT_TRY(tt__chain_open(d));
+    TT_TRY(tt__copies_open(d));
     TT_TRY(tt__dynamic_steps(d));
     TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
     TT_TRY(copy_states(d));
@@ -318,7 +318,7 @@ void tt__dynamic_close(tt_dynamic *d)
     tt__hog_close(d);
     tt__crowd_wall_close(d);
     tt__crowd_close(d);
-    tt__chain_close(d);
+    tt__copies_close(d);
     tt__proxy_close(d);
     tt__coder_close(d);
     tt__stepper_close(d);

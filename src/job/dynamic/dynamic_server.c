@@ -26,7 +26,7 @@ static bool is_mine(const tt_dynamic *d, const tt__dynamic_part *p)
 
 static bool is_held(const tt_dynamic *d, const tt__dynamic_part *p)
 {
-    return is_mine(d, p) || tt__chain_copy(d, p->owner) != NULL;
+    return is_mine(d, p) || tt__copies_of(d, p->owner) != NULL;
 }
 
 // Whether a state is a tensor that is held here, or belongs to one: "NAME.exp_avg".
@@ -93,14 +93,14 @@ static char *in_shard(const tt_dynamic *d, void *vector,
 // A part that is held here, in the weights and in the sum of an update.
 static char *now_of(const tt_dynamic *d, const tt__dynamic_part *p)
 {
-    return in_shard(
-        d, is_mine(d, p) ? d->now : tt__chain_copy(d, p->owner)->now, p);
+    return in_shard(d, is_mine(d, p) ? d->now : tt__copies_of(d, p->owner)->now,
+                    p);
 }
 
 static char *sum_of(const tt_dynamic *d, const tt__dynamic_part *p)
 {
-    return in_shard(
-        d, is_mine(d, p) ? d->sum : tt__chain_copy(d, p->owner)->sum, p);
+    return in_shard(d, is_mine(d, p) ? d->sum : tt__copies_of(d, p->owner)->sum,
+                    p);
 }
 
 tt_status tt__dynamic_read(tt_dynamic *d)
@@ -473,12 +473,12 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
     if (u.n > 0) {
         if (d->before != NULL)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
-        tt__chain_remember(d);
+        tt__copies_remember(d);
         TT_TRY(move_buffers(d, &u)); // before gradients are added up in place
         TT_TRY(gather(d, &u));
         if (d->stepper == NULL)
             TT_TRY(tt__dynamic_clip(d, u.count));
-        TT_TRY(tt__chain_pass(d));
+        TT_TRY(tt__copies_pass(d));
         TT_TRY(d->stepper != NULL ? add_change(d, u.rate / u.count)
                                   : tt__dynamic_update(d, u.count, u.rate));
     }
@@ -492,7 +492,7 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
 
 // Where the weights will be when the gradient comes back, if they go on as in the last
 // update: as many updates ahead as gradients are old on average.
-static void *predicted(const tt_dynamic *d, const tt__copy *c)
+static void *predicted(const tt_dynamic *d, const tt__shard_copy *c)
 {
     const double steps = tt_server_mean_staleness(&d->server);
     if (c->ahead == NULL)
@@ -505,10 +505,10 @@ static void *predicted(const tt_dynamic *d, const tt__copy *c)
 
 void *tt__dynamic_weights(tt_dynamic *d, int32_t worker)
 {
-    const tt__copy own = {.span = d->shard,
-                          .now = d->now,
-                          .before = d->before,
-                          .ahead = d->ahead};
+    const tt__shard_copy own = {.span = d->shard,
+                                .now = d->now,
+                                .before = d->before,
+                                .ahead = d->ahead};
     void *mine = predicted(d, &own);
     if (d->then != NULL)
         memcpy(d->then[worker], mine, (size_t)tt_vector_bytes(&d->shard));
@@ -525,9 +525,9 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker)
     if (post == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for messages");
     for (int32_t r = 0; r < ranks; r++) {
-        const int32_t from = tt__chain_tail(d, r);
+        const int32_t from = tt__copies_tail(d, r);
         const int64_t bytes = tt__shard_size(d, r) * tt__element(d);
-        const tt__copy *c = from == me ? tt__chain_copy(d, r) : NULL;
+        const tt__shard_copy *c = from == me ? tt__copies_of(d, r) : NULL;
         void *data = c != NULL ? predicted(d, c) : mine;
         void *room =
             w != NULL ? tt__element_at(d, w->weights, d->bound[r]) : NULL;

@@ -28,23 +28,11 @@
 
 // ---- the model -----------------------------------------------------------
 
-int32_t tt__dynamic_owner(const tt_dynamic *d, const tt_tensor *t)
-{
-    for (int32_t i = 0; i < d->n_parts; i++) {
-        const char *own = d->part[i].tensor.name;
-        const size_t n = strlen(own);
-        if (strncmp(t->name, own, n) == 0 &&
-            (t->name[n] == '\0' || t->name[n] == '.'))
-            return d->part[i].owner;
-    }
-    return -1;
-}
-
 static tt_status spread_one(tt_dynamic *d, const tt_tensor *t, void *data)
 {
     const tt_peers *peers = &d->job->peers;
-    const int32_t owner = tt__dynamic_owner(d, t);
-    const int32_t from = owner >= 0 ? tt__chain_tail(d, owner) : 0;
+    const int32_t head = tt__copies_head(d, t);
+    const int32_t from = head >= 0 ? tt__copies_tail(d, head) : 0;
     if (from == peers->rank)
         TT_TRY(tt_exec_read(d->job->exec, t->val, data));
     TT_TRY(tt_comm_wire_call(peers->wire, "model",
@@ -65,7 +53,7 @@ tt_status tt_job_settle(tt_job *job)
         TT_TRY(tt__crowd_model(d));
     if (d == NULL || job->peers.size == 1)
         return TT_OK;
-    TT_TRY(tt__chain_compare(d));
+    TT_TRY(tt__copies_compare(d));
     for (int64_t i = 0; i < job->tensors.n; i++)
         if (job->tensors.v[i].bytes > most)
             most = job->tensors.v[i].bytes;
@@ -310,7 +298,7 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
     }
     if (d->before != NULL)
         memcpy(d->before, from + at, shard);
-    tt__chain_load(d, from);
+    tt__copies_load(d, from);
     return TT_OK;
 }
 

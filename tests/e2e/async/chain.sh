@@ -44,7 +44,7 @@ for clock in bsp ssp async value; do
     same exchange.clock=$clock
 done
 # What tails answer with, and what else is pushed.
-same exchange.staleness=predict exchange.pause=0.2 optim.clip=0.1
+same exchange.staleness=predict exchange.clock=quorum exchange.bound=3 exchange.pause=0.4 optim.clip=0.1
 same exchange.staleness=compensate optim=adamw
 same exchange.clock=quorum exchange.optimiser=worker optim=adamw exchange.codec=topk
 same exchange.proxies=4 exchange.clock=softsync exchange.gather=median exchange.bound=3
