@@ -65,8 +65,10 @@ typedef struct tt_rounds {
 // workers begin with do not count.
 typedef struct tt_server_did {
     int64_t proxies; // 0: workers push to the server themselves
+    int64_t chain;   // ranks that hold each shard
     int64_t pushes, answers;
     int64_t bytes_in, bytes_out;
+    int64_t bytes_passed; // of both: updates on their way to copies
 } tt_server_did;
 
 // What workers did, from the first step on. By the wall clock rank 0 knows.

@@ -48,6 +48,10 @@ static const tt_opt options[] = {
      "ranks, from the first on, that keep weights and have no workers; 0: "
      "weights are kept beside workers",
      TT_OPT_I64, AT(servers), NULL, 0, 1e6},
+    {"chain", "1",
+     "server=sharded: ranks that hold each shard of the weights, its own and "
+     "the next ones in a ring; 1: there are no copies",
+     TT_OPT_I64, AT(chain), NULL, 1, 1e6},
     {"proxies", "0",
      "between workers and the server: each adds up the gradients of a group of "
      "workers and hands it weights; 0: none",
@@ -72,7 +76,8 @@ const tt_policy_def tt_policy_ps = {
     .doc = "Workers push gradients to a server and fetch weights, each at its "
            "own pace.",
     .paper = "Dean 2012, Ho 2013, Li 2014; softsync Zhang 2016; backup Chen "
-             "2016; compensation Zheng 2017; proxies Gupta 2016",
+             "2016; compensation Zheng 2017; proxies Gupta 2016; chains van "
+             "Renesse 2004",
     .kind = TT_POLICY_DYNAMIC,
     .options = options,
     .params_bytes = sizeof(tt_ps_params),

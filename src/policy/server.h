@@ -47,6 +47,7 @@ typedef struct tt_ps_params {
     double limit;        // a longer mean gradient is refused; 0: any length
     int server;          // tt_server_place
     int64_t servers;     // ranks, from the first on, that have no workers
+    int64_t chain;       // ranks that hold each shard; 1: no copies
     int64_t proxies;     // between workers and the server; 0: none
     int optimiser;       // tt_optimiser_place
     int64_t local_steps; // of a worker between two pushes

@@ -3,8 +3,9 @@
 //
 // A resumed run must compute what an uninterrupted one would. So a setting that
 // decides what is computed must be the same; otherwise the start is refused, with a
-// table. Settings of logging, of saving and of distribution may change. The length
-// of the run matters only if the learning rate depends on it.
+// table. Settings of logging, of saving and of distribution may change, and so may where
+// a server keeps weights and how many copies of them. The length of the run matters
+// only if the learning rate depends on it.
 
 #include "job/workers.h"
 #include "train/run_state.h"
@@ -12,8 +13,10 @@
 #include <string.h>
 
 static const char *const never_matter[] = {
-    "log.",       "checkpoint.",  "sample.",   "run",
-    "train.stop", "data.workers", "data.ahead"};
+    "log.",          "checkpoint.",     "sample.",
+    "run",           "train.stop",      "data.workers",
+    "data.ahead",    "exchange.server", "exchange.servers",
+    "exchange.chain"};
 
 static bool matters(const tt_session *session, const char *key)
 {

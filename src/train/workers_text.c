@@ -57,6 +57,9 @@ void tt_workers_sentence(const tt_workers *w, tt_str *out)
     if (w->server.proxies > 0)
         tt_str_addf(out, "; %lld proxies pushed %lld sums to the server",
                     (long long)w->server.proxies, (long long)w->server.pushes);
+    if (w->server.chain > 1)
+        tt_str_addf(out, "; %lld ranks hold each shard of the weights",
+                    (long long)w->server.chain);
     if (all > 0)
         tt_str_addf(out, "; held by the clock %.1f%% of their time",
                     100 * sum_of(w, TT_CAUSE_HELD) / all);
@@ -230,10 +233,12 @@ void tt_workers_print_json(const tt_workers *w, bool has_bars, tt_json *j)
     tt_json_i64(j, "updates", w->n_made);
     if (w->has_server) {
         tt_json_i64(j, "proxies", w->server.proxies);
+        tt_json_i64(j, "chain", w->server.chain);
         tt_json_i64(j, "pushes", w->server.pushes);
         tt_json_i64(j, "answers", w->server.answers);
         tt_json_i64(j, "bytes_in", w->server.bytes_in);
         tt_json_i64(j, "bytes_out", w->server.bytes_out);
+        tt_json_i64(j, "bytes_passed", w->server.bytes_passed);
     }
     tt_json_close(j, '}');
     if (w->unit != NULL) {

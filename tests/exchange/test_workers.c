@@ -114,8 +114,12 @@ TEST_SLOW(ranks_as_threads_have_seeded_workers, 120)
     run_threads(&(task){"single", {"exchange.clock=ssp"}});
     run_threads(
         &(task){"shards", {"exchange.clock=ssp", "exchange.server=sharded"}});
+    run_threads(&(task){
+        "chain",
+        {"exchange.clock=ssp", "exchange.server=sharded", "exchange.chain=3"}});
     check_same_model("alone", "single");
     check_same_model("alone", "shards");
+    check_same_model("alone", "chain");
     tt_arena_destroy(arena);
     CHECK(tt_alloc_live() == 0);
     runs_leave();
@@ -169,6 +173,19 @@ TEST(a_state_of_workers_goes_there_and_back)
     CHECK_OK(tt_job_workers_save(m.job, &two));
     CHECK(one.n == two.n &&
           memcmp(tt_str_text(&one), tt_str_text(&two), (size_t)one.n) == 0);
+    // After a run with copies of shards there is a number more.
+    double passed = 4096;
+    tt_str_clear(&two);
+    tt_str_add_bytes(&one, (const char *)&passed, sizeof passed);
+    CHECK_OK(tt_job_workers_load(m.job, tt_str_text(&one), one.n));
+    CHECK_OK(tt_job_workers_save(m.job, &two));
+    CHECK(one.n == two.n &&
+          memcmp(tt_str_text(&one), tt_str_text(&two), (size_t)one.n) == 0);
+    passed = (double)NAN;
+    tt_str_clear(&two);
+    tt_str_add_bytes(&two, tt_str_text(&one), one.n - (int64_t)sizeof passed);
+    tt_str_add_bytes(&two, (const char *)&passed, sizeof passed);
+    CHECK(tt_job_workers_load(m.job, tt_str_text(&two), two.n) == TT_ERR_ARG);
     tt_str_fini(&one);
     tt_str_fini(&two);
     close_job(&m);

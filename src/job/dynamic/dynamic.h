@@ -19,6 +19,7 @@
 //   dynamic_check  refusals                      coder            gradients as codes
 //   dynamic_did    for reports                   stepper          optimisers of workers
 //   proxy          sums between workers and the server
+//   chain          copies of shards at the next ranks
 //   crowd, hog     workers with weights of their own; or that share them without locks
 //
 // The same arithmetic runs wherever it is done, so a run has the same bits on any number of
@@ -105,6 +106,8 @@ typedef struct tt_dynamic {
     tt_job_feed_fn *feed; // of this step
     void *feed_user;
     double *rate;                // per worker: the rate of its local steps
+    struct tt__copies *chain;    // copies of shards, or NULL
+    double passed;               // bytes that were passed on to these
     tt_tree *tree;               // proxies, or NULL
     void *from_member;           // a gradient on its way to its proxy
     struct tt__coder *coder;     // of gradients, or NULL
@@ -190,7 +193,7 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker);
 void *tt__dynamic_weights(tt_dynamic *d, int32_t worker);
 // The shard's weights from the executor.
 tt_status tt__dynamic_read(tt_dynamic *d);
-// The update steps that this rank's shard needs.
+// The update steps that the shards of this rank need.
 tt_status tt__dynamic_steps(tt_dynamic *d);
 
 #endif

@@ -1,6 +1,7 @@
 // dynamic_check - settings of workers and servers that have no meaning together, each refused in
 // a sentence.
 
+#include "job/dynamic/chain.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
@@ -292,6 +293,7 @@ tt_status tt__dynamic_check(tt_job *job)
         TT_TRY(tt__crowd_check(job));
         return set_grid(job);
     }
+    TT_TRY(tt__copies_check(job));
     TT_TRY(tt__proxy_check(job, clock));
     TT_TRY(tt_clock_bound(clock, tt__proxy_pushers(job), p->bound, &bound));
     TT_TRY(check_parts(job, clock));

@@ -3,7 +3,7 @@
 // A worker is slow by what it took to compute a gradient, not by how many it delivered: a
 // clock that holds everybody back to the slowest would hide who that is.
 
-#include "job/dynamic/dynamic.h"
+#include "job/dynamic/chain.h"
 #include "job/dynamic/hog.h"
 #include "job/dynamic/proxy.h"
 #include "job/federated/federated.h"
@@ -102,7 +102,10 @@ static tt_server_did server_of(const tt_dynamic *d)
         l.proxies = d->tree->rules.proxies;
         l.bytes_in = l.pushes * bytes;
     }
-    l.bytes_out = l.answers * bytes;
+    l.chain = d->chain != NULL ? d->chain->length : 1;
+    l.bytes_passed = (int64_t)d->passed;
+    l.bytes_in += l.bytes_passed;
+    l.bytes_out = l.answers * bytes + l.bytes_passed;
     return l;
 }
 

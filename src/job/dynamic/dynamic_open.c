@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/pace.h"
+#include "job/dynamic/chain.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
@@ -187,6 +188,7 @@ static tt_status begin_workers(tt_dynamic *d)
         memcpy(d->then[i], d->now, (size_t)tt_vector_bytes(&d->shard));
     if (d->before != NULL)
         memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
+    tt__copies_remember(d);
     return TT_OK;
 }
 
@@ -230,6 +232,7 @@ static tt_status open(tt_dynamic *d)
     d->all.is_wide = job->options.precision == TT_PRECISION_FP64;
     TT_TRY(list_parts(d));
     TT_TRY(cut_shards(d));
+    TT_TRY(tt__copies_open(d));
     TT_TRY(tt__dynamic_steps(d));
     options.room = tt__worker_room(d);
     TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
@@ -319,6 +322,7 @@ void tt__dynamic_close(tt_dynamic *d)
     tt__hog_close(d);
     tt__crowd_wall_close(d);
     tt__crowd_close(d);
+    tt__copies_close(d);
     tt__proxy_close(d);
     tt__coder_close(d);
     tt__stepper_close(d);

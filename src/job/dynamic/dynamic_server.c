@@ -8,6 +8,7 @@
 // whole gradient: shards tell each other their parts' squares, tensor by tensor.
 
 #include "base/alloc.h"
+#include "job/dynamic/chain.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/proxy.h"
@@ -23,13 +24,18 @@ static bool is_mine(const tt_dynamic *d, const tt__dynamic_part *p)
     return p->owner == d->job->peers.rank;
 }
 
-// Whether a state is a tensor of this shard, or belongs to one: "NAME.exp_avg".
+static bool is_held(const tt_dynamic *d, const tt__dynamic_part *p)
+{
+    return is_mine(d, p) || tt__copies_of(d, p->owner) != NULL;
+}
+
+// Whether a state is a tensor that is held here, or belongs to one: "NAME.exp_avg".
 static bool is_own_state(const tt_dynamic *d, const char *name)
 {
     for (int32_t i = 0; i < d->n_parts; i++) {
         const char *own = d->part[i].tensor.name;
         const size_t n = strlen(own);
-        if (is_mine(d, &d->part[i]) && !d->part[i].is_buffer &&
+        if (is_held(d, &d->part[i]) && !d->part[i].is_buffer &&
             strncmp(name, own, n) == 0 && (name[n] == '\0' || name[n] == '.'))
             return true;
     }
@@ -50,8 +56,8 @@ static bool is_node_wanted(const tt_dynamic *d, const tt_node *node,
     return false;
 }
 
-// From the last node to the first: those that change a state of this shard, and what these
-// read.
+// From the last node to the first: those that change a state that is held here, and what
+// these read.
 tt_status tt__dynamic_steps(tt_dynamic *d)
 {
     const tt_plan *plan = d->job->plan;
@@ -77,19 +83,35 @@ tt_status tt__dynamic_steps(tt_dynamic *d)
 
 // ---- weights -------------------------------------------------------------
 
-// Where a part lies in vectors of this shard.
+// Where a part lies in vectors of its shard.
 static char *in_shard(const tt_dynamic *d, void *vector,
                       const tt__dynamic_part *p)
 {
-    return tt__element_at(d, vector, p->at - d->bound[d->job->peers.rank]);
+    return tt__element_at(d, vector, p->at - d->bound[p->owner]);
+}
+
+// A part that is held here, in the weights and in the sum of an update.
+static char *now_of(const tt_dynamic *d, const tt__dynamic_part *p)
+{
+    return in_shard(d, is_mine(d, p) ? d->now : tt__copies_of(d, p->owner)->now,
+                    p);
+}
+
+// Of the sum of an update.
+static char *sum_of(const tt_dynamic *d, const tt__dynamic_part *p)
+{
+    if (!is_mine(d, p))
+        return in_shard(d, tt__copies_of(d, p->owner)->sum, p);
+    return d->total != NULL ? in_shard(d, d->total, p)
+                            : tt_exec_dense(d->job->exec, p->grad.val);
 }
 
 tt_status tt__dynamic_read(tt_dynamic *d)
 {
     for (int32_t i = 0; i < d->n_parts; i++)
-        if (is_mine(d, &d->part[i]))
+        if (is_held(d, &d->part[i]))
             TT_TRY(tt__dynamic_read_part(d, d->job->exec, &d->part[i].tensor,
-                                         in_shard(d, d->now, &d->part[i])));
+                                         now_of(d, &d->part[i])));
     return TT_OK;
 }
 
@@ -239,13 +261,6 @@ static tt_status gather_middle(tt_dynamic *d, update *u)
     return TT_OK;
 }
 
-// Of the sum of an update: where a part lies.
-static char *sum_of(const tt_dynamic *d, const tt__dynamic_part *p)
-{
-    return d->total != NULL ? in_shard(d, d->total, p)
-                            : tt_exec_dense(d->job->exec, p->grad.val);
-}
-
 // The gradients of an update are not used again: the first becomes the sum.
 static tt_status gather(tt_dynamic *d, update *u)
 {
@@ -387,11 +402,15 @@ static tt_status set_count(const tt_job *job, double count)
 tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
 {
     tt_job *job = d->job;
+    bool holds_any = false;
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
-        if (is_mine(d, p) && !p->is_buffer && d->total != NULL)
-            TT_TRY(tt__dynamic_write_part(d, job->exec, &p->grad,
-                                          in_shard(d, d->total, p)));
+        if (!is_held(d, p) || p->is_buffer)
+            continue;
+        holds_any = true;
+        if (d->total != NULL) // else it is there
+            TT_TRY(
+                tt__dynamic_write_part(d, job->exec, &p->grad, sum_of(d, p)));
     }
     TT_TRY(set_count(job, count));
     TT_TRY(set(job, "lr", job->lr * rate));
@@ -399,7 +418,7 @@ tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
     TT_TRY(set(job, "skip", 0));
     TT_TRY(set(job, "seed", (double)job->options.seed));
     TT_TRY(set(job, "samples", (double)job->options.batch));
-    if (d->shard.n > 0)
+    if (holds_any)
         TT_TRY(
             tt_exec_run_part(job->exec, TT_RUN_UPDATE, d->wanted, NULL, NULL));
     return tt__dynamic_read(d);
@@ -411,12 +430,11 @@ static tt_status add_change(tt_dynamic *d, double factor)
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
         const tt_vector_span n = {d->all.is_wide, p->tensor.count};
-        if (!is_mine(d, p) || p->is_buffer)
+        if (!is_held(d, p) || p->is_buffer)
             continue;
-        tt_vector_add(&n, factor, in_shard(d, d->total, p),
-                      in_shard(d, d->now, p));
-        TT_TRY(tt__dynamic_write_part(d, d->job->exec, &p->tensor,
-                                      in_shard(d, d->now, p)));
+        tt_vector_add(&n, factor, sum_of(d, p), now_of(d, p));
+        TT_TRY(
+            tt__dynamic_write_part(d, d->job->exec, &p->tensor, now_of(d, p)));
     }
     return TT_OK;
 }
@@ -467,14 +485,14 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
             memcpy(d->before, d->now, (size_t)tt_vector_bytes(&d->shard));
         if (d->wall != NULL)
             TT_TRY(tt__wall_renew(d));
+        tt__copies_remember(d);
         TT_TRY(move_buffers(d, &u)); // before gradients are added up in place
         TT_TRY(gather(d, &u));
-        if (d->stepper != NULL) {
-            TT_TRY(add_change(d, u.rate / u.count));
-        } else {
+        if (d->stepper == NULL)
             TT_TRY(tt__dynamic_clip(d, u.count));
-            TT_TRY(tt__dynamic_update(d, u.count, u.rate));
-        }
+        TT_TRY(tt__copies_pass(d));
+        TT_TRY(d->stepper != NULL ? add_change(d, u.rate / u.count)
+                                  : tt__dynamic_update(d, u.count, u.rate));
     }
     for (int32_t i = 0; i < d->server.n_pending; i++)
         d->lent[d->server.pending[i].slot] = NULL;
@@ -488,20 +506,24 @@ tt_status tt__dynamic_apply(tt_dynamic *d, double *change_out)
 
 // Where the weights will be when the gradient comes back, if they go on as in the last
 // update: as many updates ahead as gradients are old on average.
-static void *predicted(tt_dynamic *d)
+static void *predicted(const tt_dynamic *d, const tt__shard_copy *c)
 {
     const double steps = tt_server_mean_staleness(&d->server);
-    if (d->ahead == NULL)
-        return d->now;
-    memcpy(d->ahead, d->now, (size_t)tt_vector_bytes(&d->shard));
-    tt_vector_scale(&d->shard, 1 + steps, d->ahead);
-    tt_vector_add(&d->shard, -steps, d->before, d->ahead);
-    return d->ahead;
+    if (c->ahead == NULL)
+        return c->now;
+    memcpy(c->ahead, c->now, (size_t)tt_vector_bytes(&c->span));
+    tt_vector_scale(&c->span, 1 + steps, c->ahead);
+    tt_vector_add(&c->span, -steps, c->before, c->ahead);
+    return c->ahead;
 }
 
 void *tt__dynamic_weights(tt_dynamic *d, int32_t worker)
 {
-    void *mine = predicted(d);
+    const tt__shard_copy own = {.span = d->shard,
+                                .now = d->now,
+                                .before = d->before,
+                                .ahead = d->ahead};
+    void *mine = predicted(d, &own);
     if (d->then != NULL)
         memcpy(d->then[worker], mine, (size_t)tt_vector_bytes(&d->shard));
     return mine;
@@ -513,18 +535,20 @@ tt_status tt__dynamic_answer(tt_dynamic *d, int32_t worker)
     const int32_t ranks = d->job->peers.size, me = d->job->peers.rank;
     void *mine = tt__dynamic_weights(d, tt__pusher(d, worker));
     tt__dynamic_worker *w = tt__worker_own(d, worker);
-    if (w != NULL) {
-        memcpy(tt__element_at(d, w->weights, d->bound[me]), mine,
-               (size_t)tt_vector_bytes(&d->shard));
-    }
     tt__post *post = tt_alloc(ranks * (int64_t)sizeof *post);
     if (post == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for messages");
-    for (int32_t r = 0; r < ranks; r++)
-        post[r] = (tt__post){
-            r, to, mine,
-            w != NULL ? tt__element_at(d, w->weights, d->bound[r]) : NULL,
-            tt__shard_size(d, r) * tt__element(d)};
+    for (int32_t r = 0; r < ranks; r++) {
+        const int32_t from = tt__copies_tail(d, r);
+        const int64_t bytes = tt__shard_size(d, r) * tt__element(d);
+        const tt__shard_copy *c = from == me ? tt__copies_of(d, r) : NULL;
+        void *data = c != NULL ? predicted(d, c) : mine;
+        void *room =
+            w != NULL ? tt__element_at(d, w->weights, d->bound[r]) : NULL;
+        if (w != NULL && from == me)
+            memcpy(room, data, (size_t)bytes);
+        post[r] = (tt__post){from, to, data, room, bytes};
+    }
     const tt_status status = tt__post_all(d, post, ranks);
     tt_free(post);
     if (w != NULL) { // not before all shards are here: waiting ranks compute

@@ -2,7 +2,8 @@
 //
 // The server's states are the model. Each shard's lie in its rank's executor; before
 // somebody reads them (evaluation, samples, checkpoints) they are copied to all ranks, so
-// that all that follows is as with one rank.
+// that all that follows is as with one rank. Of a chain the tail gives them, once all holders
+// of a shard have the same bits.
 //
 // Gradients that are being computed are not saved but the weights that they are computed
 // at: a resumed run computes them again, to the same bits. Those that wait for an update
@@ -10,9 +11,11 @@
 //
 //   magic, n doubles | server | proxies | drawn | refused | weights of each worker |
 //   gradients and heads that wait | weights before the last update | record |
-//   of each worker: states of its optimiser, residuals of its codes
+//   of each worker: states of its optimiser, residuals of its codes |
+//   bytes that were passed on to copies of shards, if there were any
 
 #include "base/alloc.h"
+#include "job/dynamic/chain.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
@@ -26,34 +29,21 @@
 
 // ---- the model -----------------------------------------------------------
 
-// The rank whose executor has a state: a tensor of a shard, or the optimiser's of one.
-static int32_t owner_of(const tt_dynamic *d, const tt_tensor *t)
-{
-    for (int32_t i = 0; i < d->n_parts; i++) {
-        const char *own = d->part[i].tensor.name;
-        const size_t n = strlen(own);
-        if (strncmp(t->name, own, n) == 0 &&
-            (t->name[n] == '\0' || t->name[n] == '.'))
-            return d->part[i].owner;
-    }
-    return 0;
-}
-
 static tt_status spread_one(tt_dynamic *d, const tt_tensor *t, void *data)
 {
     const tt_peers *peers = &d->job->peers;
-    const int32_t owner = owner_of(d, t);
-    if (owner == peers->rank)
+    const int32_t head = tt__copies_head(d, t);
+    const int32_t from = head >= 0 ? tt__copies_tail(d, head) : 0;
+    if (from == peers->rank)
         TT_TRY(tt_exec_read(d->job->exec, t->val, data));
     TT_TRY(tt_comm_wire_call(peers->wire, "model",
                              &(tt_coll_call){.kind = TT_BROADCAST,
-                                             .root = owner,
+                                             .root = from,
                                              .fold = {TT_FOLD_COPY, TT_NUM_U8},
                                              .count = t->bytes,
                                              .in = data,
                                              .out = data}));
-    return owner == peers->rank ? TT_OK
-                                : tt_tensor_write(d->job->exec, t, data);
+    return from == peers->rank ? TT_OK : tt_tensor_write(d->job->exec, t, data);
 }
 
 tt_status tt_job_settle(tt_job *job)
@@ -64,6 +54,7 @@ tt_status tt_job_settle(tt_job *job)
         TT_TRY(tt__crowd_model(d));
     if (d == NULL || job->peers.size == 1)
         return TT_OK;
+    TT_TRY(tt__copies_compare(d));
     for (int64_t i = 0; i < job->tensors.n; i++)
         if (job->tensors.v[i].bytes > most)
             most = job->tensors.v[i].bytes;
@@ -80,6 +71,7 @@ tt_status tt_job_settle(tt_job *job)
 // ---- numbers -------------------------------------------------------------
 
 static const double magic = 7461737932; // of this layout
+static const double most_bytes = 1e18;  // that a count of them may be
 
 enum { HEAD = 5 };
 
@@ -279,6 +271,8 @@ tt_status tt_job_workers_save(tt_job *job, tt_str *out)
     if (d->crowd != NULL)
         TT_TRY(tt__crowd_save(d, out));
     TT_TRY(save_kept(d, out));
+    if (d->passed > 0 && tt_peers_is_first(&job->peers))
+        tt_str_add_bytes(out, (const char *)&d->passed, sizeof d->passed);
     return tt_str_status(out);
 }
 
@@ -310,6 +304,7 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
     }
     if (d->before != NULL)
         memcpy(d->before, from + at, shard);
+    tt__copies_load(d, from);
     return TT_OK;
 }
 
@@ -334,7 +329,8 @@ static bool fits(const tt_dynamic *d, const double *v, int64_t n,
     *layout_out = layout_of(d, (int64_t)v[3]);
     const int64_t all =
         layout_out->bytes + (int64_t)v[4] + d->workers * kept_bytes(d);
-    return d->crowd != NULL ? n >= all : n == all;
+    return d->crowd != NULL ? n >= all
+                            : n == all || n == all + (int64_t)sizeof d->passed;
 }
 
 // A gradient that was not refused has a loss and a count.
@@ -379,6 +375,14 @@ static bool is_of_others(const tt_dynamic *d, const double *v, int64_t n)
            v[1] != d->workers && v[2] == (double)d->all.n;
 }
 
+// Bytes that were passed on to copies of shards: none, or a number.
+static bool load_passed(tt_dynamic *d, const char *from, int64_t n)
+{
+    d->passed = 0;
+    memcpy(&d->passed, from, (size_t)n);
+    return is_count(d->passed, most_bytes);
+}
+
 static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
 {
     double *v = (double *)(void *)bytes;
@@ -408,7 +412,10 @@ static tt_status load(tt_dynamic *d, char *bytes, int64_t n)
     TT_TRY(load_vectors(d, bytes + l.vectors));
     const int64_t at = l.bytes + (int64_t)v[4];
     load_kept(d, bytes + at);
-    return d->crowd == NULL ? TT_OK : tt__crowd_load(d, bytes + at, n - at);
+    if (d->crowd != NULL)
+        return tt__crowd_load(d, bytes + at, n - at);
+    const int64_t end = at + d->workers * kept_bytes(d);
+    return load_passed(d, bytes + end, n - end) ? TT_OK : damaged();
 }
 
 const tt_str *tt_job_record(const tt_job *job)
