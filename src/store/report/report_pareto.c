@@ -168,10 +168,9 @@ static label place_name(plane *p, const char *name, double x, double y)
     const double width = LETTER * (double)strlen(name);
     const label right = {x + 10, y + 4, width, false};
     const label left_of = {x - 10 - width, y + 4, width, true};
-    label l = right;
     for (int k = 0; k <= p->n_taken; k++)
         for (int turn = 0; turn < 4; turn++) {
-            l = turn % 2 == 0 ? right : left_of;
+            label l = turn % 2 == 0 ? right : left_of;
             l.y += (turn < 2 ? k : -k) * LINE;
             if (l.x < LEFT || !is_free(p, l))
                 continue;
@@ -234,7 +233,7 @@ void tt__systems_pareto(const tt_compared *compared, tt_str *out)
     for (int i = 0; i < compared->n; i++) {
         const tt_compared_system *s = &compared->system[i];
         if (is_there(s))
-            take(&p, (label){left(&p, s->memory) - DOT / 2,
+            take(&p, (label){left(&p, s->memory) - DOT / 2.0,
                              top(&p, speed(s)) + 4, DOT, false});
     }
     for (int i = 0; i < compared->n; i++)
