@@ -89,7 +89,7 @@ grep -q 'has mine and is not the folder of a comparison' "$folder/err" ||
 # Patterns, federations, and a system of one's own, which may not change meanwhile.
 sed 's/exchange.bucket: .*/exchange.bucket: 1m/' systems/ddp.yaml >"$folder/own.yaml"
 own() {
-    compare 'fsd*' fedsgd --system "$folder/own.yaml" -n 2 run="$folder/own" \
+    compare 'fsd*' fedsgd a-bsp rudra --system "$folder/own.yaml" -n 2 run="$folder/own" \
         train.steps=2 --repeat 1 --no-timeline "$@"
 }
 own || die "$(cat "$folder/err")"

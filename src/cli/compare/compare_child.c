@@ -103,6 +103,15 @@ static tt_status add_program(child *p)
     return TT_OK;
 }
 
+// A server's clocks and proxies that only a drawn clock knows.
+static bool is_drawn(const tt_settings *s)
+{
+    const tt_setting *clock = tt_settings_find(s, "exchange.clock");
+    const tt_setting *proxies = tt_settings_find(s, "exchange.proxies");
+    return (clock != NULL && strcmp(clock->value, "absp") == 0) ||
+           (proxies != NULL && strcmp(proxies->value, "0") != 0);
+}
+
 // Workers at their own pace go by the wall clock, because a comparison is about times; a
 // clock that is drawn has none that could be compared. Clients of a federation have no other.
 static bool is_by_wall(const child *p, const tt_compare_one *one)
@@ -113,6 +122,7 @@ static bool is_by_wall(const child *p, const tt_compare_one *one)
         policy != NULL ? tt_policy_find(policy->value) : NULL;
     const tt_opt *o;
     if (tt_cli_has(p->of->cli, "--seeded") || def == NULL || def->is_drawn ||
+        is_drawn(&one->system.settings) ||
         tt_settings_find(&p->of->cli->settings, "exchange.schedule") != NULL ||
         tt_settings_find(&one->system.settings, "exchange.schedule") != NULL)
         return false;
