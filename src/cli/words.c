@@ -166,11 +166,33 @@ static tt_status read_file(tt_cli *cli, const char *path)
     return TT_OK;
 }
 
+// Whether a word is a flag and not the value of one: a negative number is a value.
+static bool is_flag(const tt_command_def *command, const char *word)
+{
+    return word[0] == '-' && (find_flag(command, word) != NULL ||
+                              (word[1] == '-' && word[2] != '\0'));
+}
+
+// Whether word[i] is a flag whose value is the next word.
+static bool has_value_next(const tt_command_def *command,
+                           const char *const *word, int n, int i)
+{
+    const tt_flag *flag =
+        word[i][0] == '-' ? find_flag(command, word[i]) : NULL;
+    return flag != NULL && flag->value != NULL &&
+           word[i][strlen(flag->name)] == '\0' && i + 1 < n &&
+           !is_flag(command, word[i + 1]);
+}
+
 // Files first, in their order, so that key=value overrides them wherever it stands.
 static tt_status read_files(const tt_command_def *command, tt_cli *cli,
                             const char *const *word, int n)
 {
     for (int i = 0; i < n; i++) {
+        if (has_value_next(command, word, n, i)) {
+            i++;
+            continue;
+        }
         if (word[i][0] == '-' || strchr(word[i], '=') != NULL ||
             !is_file(command, word[i]))
             continue;
@@ -179,13 +201,6 @@ static tt_status read_files(const tt_command_def *command, tt_cli *cli,
             cli->file = word[i];
     }
     return TT_OK;
-}
-
-// Whether a word is a flag and not the value of one: a negative number is a value.
-static bool is_flag(const tt_command_def *command, const char *word)
-{
-    return word[0] == '-' && (find_flag(command, word) != NULL ||
-                              (word[1] == '-' && word[2] != '\0'));
 }
 
 // Takes the flag at word[*i], and the next word if that is its value.
@@ -201,8 +216,7 @@ static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
     *value = NULL;
     if (flag->value != NULL && *rest != '\0')
         *value = rest + (*rest == '=');
-    else if (flag->value != NULL && *i + 1 < n &&
-             !is_flag(command, word[*i + 1]))
+    else if (has_value_next(command, word, n, *i))
         *value = word[++*i];
     else if (flag->value != NULL)
         return tt_fail(TT_ERR_ARG, "%s wants a value: %s %s", flag->name,

@@ -83,6 +83,7 @@ const tt_policy_def tt_policy_federated = {
     .paper = "McMahan 2017; rounds Bonawitz 2019; FedProx Li 2020; SCAFFOLD "
              "Karimireddy 2020; FedAdam Reddi 2021",
     .kind = TT_POLICY_DYNAMIC,
+    .is_drawn = true,
     .options = options,
     .params_bytes = sizeof(tt_federated_params),
 };

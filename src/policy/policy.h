@@ -83,6 +83,7 @@ typedef struct tt_policy_def {
     tt_policy_kind kind;
     int peer; // of a dynamic one: what workers with weights of their own do
               // (tt_peer_kind); 0: a server has the weights
+    bool is_drawn; // of a dynamic one: its clock is always drawn from the seed
     const tt_opt *options; // exchange.*; NULL: none
     int64_t params_bytes;
     // Refuses options that have no meaning for so many replicas; NULL: all have one.

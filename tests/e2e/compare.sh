@@ -40,6 +40,12 @@ for text in ("Loss against bytes sent", "Memory against speed", "One step of eac
              "rank 1", "What they are", "--csv", "megatron-intra", "unknown system"):
     assert text in page, text
 assert page.count("role=\"img\"") >= 5 and page.count("aria-label") >= 5
+# Tables and what scrolls have names; bytes are bytes; a reading says whose it is.
+assert not re.search(r"<table(?![^>]*aria-label)[^>]*>", page), "a table without a name"
+assert not re.search(r'class="rows"(?![^>]*aria-label)[^>]*>', page), "no name to tab to"
+words = re.search(r'aria-label="(Loss against bytes[^"]*)"', page).group(1)
+assert re.search(r" at 0 B to \S+ at [\d.]+ [kM]B", words) and "step" not in words, words
+assert re.search(r"<s class=r1>megatron-intra [\d.]+</s>", page)
 TEXT
 
 # What is finished is not run again; a system may be added.
@@ -56,13 +62,43 @@ compare ddp -n 2 train.steps=13 --repeat 1 --fresh --no-timeline ||
     die "--fresh: $(cat "$folder/err")"
 [ -d "$folder/c.1" ] || die 'the old one is gone'
 
-# Bad words: one sentence.
+# Bad words: one sentence, before anything is started.
 for words in '-n2 --link 1furlong' '-n2 --until forever' '-n2 --repeat 0' \
-    '--repeat 1' '-n2 system=ddp'; do
+    '--repeat 1' '-n2 system=ddp' '-n2 --link 0' '-n0' '-n2 --latency 50' \
+    '-n2 --pace 1,1,1' '-n2 --pace 1,x' '-n2 --pace=' '-n2 --csv=' \
+    "-n2 --csv $folder/no/such.csv" '-n2 --where codec=' '-n2 --where nosuch=1' \
+    '-n2 --system systems/ddp.yaml' '-n2 nosuch=1' '-n2 model.width=-3'; do
+    status=0
     # shellcheck disable=SC2086
-    compare ddp $words && die "$words is taken"
+    compare ddp zero-1 nosuch run="$folder/bad" $words || status=$?
+    [ "$status" -eq 2 ] || die "$words: exit status $status"
     [ "$(wc -l <"$folder/err")" -eq 1 ] || die "$words: $(cat "$folder/err")"
+    [ ! -e "$folder/bad" ] || die "$words: it has begun"
 done
+compare --where codec=nosuch -n 2 && die 'systems that there are not'
+grep -q 'no system is so' "$folder/err" || die "$(cat "$folder/err")"
+
+# A folder that holds something else is left alone; two at a time are one too many.
+mkdir "$folder/other"
+echo mine >"$folder/other/mine"
+compare ddp -n 2 run="$folder/other" && die 'another folder is taken'
+grep -q 'has mine and is not the folder of a comparison' "$folder/err" ||
+    die "$(cat "$folder/err")"
+[ "$(ls "$folder/other")" = mine ] || die 'something is in it'
+
+# Patterns, federations, and a system of one's own, which may not change meanwhile.
+sed 's/exchange.bucket: .*/exchange.bucket: 1m/' systems/ddp.yaml >"$folder/own.yaml"
+own() {
+    compare 'fsd*' fedsgd a-bsp rudra --system "$folder/own.yaml" -n 2 run="$folder/own" \
+        train.steps=2 --repeat 1 --no-timeline "$@"
+}
+own || die "$(cat "$folder/err")"
+grep -q 'did not run' "$folder/out" && die "$(cat "$folder/out")"
+grep -q '^own ' "$folder/out" || die "no row: $(cat "$folder/out")"
+grep -q overrides "$folder/err" && die 'it is read as settings'
+sed -i 's/1m$/2m/' "$folder/own.yaml"
+own && die 'another system under the same name'
+grep -q 'own.yaml has changed since' "$folder/err" || die "$(cat "$folder/err")"
 compare nosuch -n 2 run="$folder/none" && die 'nothing ran and all is well'
 grep -q '^nosuch did not run: unknown system' "$folder/out" || die 'no sentence'
 

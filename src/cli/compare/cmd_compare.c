@@ -63,45 +63,100 @@ static tt_status set_aside(const tt_compare *c)
                    c->folder);
 }
 
-static tt_status check_folder(const tt_compare *c, const tt_str *text)
+static tt_status refuse_other(void *user, const char *name)
+{
+    const char *folder = user;
+    return name[0] == '.'
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "%s has %s and is not the folder of a comparison; "
+                         "run= names another",
+                         folder, name);
+}
+
+// A new comparison begins in a new or empty folder: not in that of a run.
+static tt_status check_own(const tt_compare *c, bool *has_old_out)
+{
+    const char *path = tt_compare_path(c, "compare", ".yaml");
+    char *folder = tt_arena_strdup(c->cli->arena, c->folder);
+    if (path == NULL || folder == NULL)
+        return TT_ERR_NOMEM;
+    *has_old_out = tt_file_exists(path);
+    return *has_old_out || !tt_file_is_folder(folder)
+               ? TT_OK
+               : tt_file_each(folder, refuse_other, folder);
+}
+
+// Keeps `text` as FOLDER/NAMEENDING, and says whether what was kept there is the same.
+static tt_status keep_same(const tt_compare *c, const char *name,
+                           const char *ending, const tt_str *text,
+                           bool *is_same_out)
 {
     tt_str old = {0};
     bool is_there = false;
-    const char *path = tt_compare_path(c, "compare", ".yaml");
+    const char *path = tt_compare_path(c, name, ending);
     if (path == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(tt_file_read_if(path, 1 << 20, &old, &is_there));
-    const bool is_same = strcmp(tt_str_text(&old), tt_str_text(text)) == 0;
+    *is_same_out =
+        !is_there || strcmp(tt_str_text(&old), tt_str_text(text)) == 0;
     tt_str_fini(&old);
-    if (is_there && !is_same)
-        return tt_fail(TT_ERR_ARG,
-                       "%s has a comparison with other settings; run=FOLDER "
-                       "puts this one elsewhere, --fresh sets the old one "
-                       "aside",
-                       c->folder);
     return is_there ? TT_OK : tt_file_replace(path, tt_str_text(text), text->n);
+}
+
+static tt_status check_folder(const tt_compare *c, const tt_str *text)
+{
+    bool is_same = true;
+    TT_TRY(keep_same(c, "compare", ".yaml", text, &is_same));
+    return is_same
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "%s has a comparison with other settings; run=FOLDER "
+                         "puts this one elsewhere, --fresh sets the old one "
+                         "aside",
+                         c->folder);
+}
+
+// A file of one's own may not change between its runs.
+static tt_status check_files(const tt_compare *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        const tt_compare_one *one = &c->one[i];
+        bool is_same = true;
+        tt_str text = {0};
+        if (!one->is_known || !tt_ends_with(one->word, ".yaml"))
+            continue;
+        tt_status status = tt_file_read(one->word, 1 << 20, &text);
+        if (status == TT_OK)
+            status = keep_same(c, one->name, ".system", &text, &is_same);
+        tt_str_fini(&text);
+        TT_TRY(status);
+        if (!is_same)
+            return tt_fail(TT_ERR_ARG,
+                           "%s has changed since %s holds runs of it; another "
+                           "name would do, or --fresh",
+                           one->word, c->folder);
+    }
+    return TT_OK;
 }
 
 static tt_status open_folder(const tt_compare *c, tt_lock *lock)
 {
     tt_str text = {0};
+    bool has_old = false;
+    TT_TRY(check_own(c, &has_old));
     TT_TRY(describe(c, &text));
     tt_status status = TT_OK;
-    if (tt_cli_has(c->cli, "--fresh") && tt_file_is_folder(c->folder)) {
-        const char *path = tt_compare_path(c, "compare", ".yaml");
-        status = path == NULL || !tt_file_exists(path)
-                     ? tt_fail(TT_ERR_ARG,
-                               "%s is not the folder of a comparison; run= "
-                               "names another",
-                               c->folder)
-                     : set_aside(c);
-    }
+    if (tt_cli_has(c->cli, "--fresh") && has_old)
+        status = set_aside(c);
     if (status == TT_OK)
         status = tt_file_make_folder(c->folder);
     if (status == TT_OK)
         status = tt_file_lock(c->folder, lock);
     if (status == TT_OK)
         status = check_folder(c, &text);
+    if (status == TT_OK)
+        status = check_files(c);
     tt_str_fini(&text);
     return status;
 }
@@ -209,6 +264,7 @@ static tt_status name_it(const tt_compare *c, tt_compared *out)
                         tt_cli_value(c->cli, shown[i]));
     out->about = tt_str_keep(&about, arena);
     out->command = command_text(c);
+    out->rounds = c->rounds;
     return out->title != NULL && out->about != NULL && out->command != NULL
                ? TT_OK
                : TT_ERR_NOMEM;
@@ -271,6 +327,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_compare c;
     tt_lock lock = TT_LOCK_FREE;
     TT_TRY(tt__compare_ask(cli, &c));
+    TT_TRY(tt__compare_check(&c));
     tt_status status = open_folder(&c, &lock);
     if (status == TT_OK) {
         c.stop = tt_signals_catch();

@@ -1,6 +1,8 @@
 // compare - systems side by side, shared by the files of `tutti compare`. Internal.
 //
-//   cmd_compare.c      what is asked for, the rounds, the end
+//   cmd_compare.c      the folder, the rounds, the end
+//   compare_ask.c      what is asked for
+//   compare_check.c    what no run could work with
 //   compare_child.c    one run: the program itself, as `tutti train`, in a process
 //   compare_read.c     what the runs left behind, as numbers
 //   compare_lanes.c    one step of a run, from its trace
@@ -12,6 +14,7 @@
 //   FOLDER/ddp-1/         the run, as training leaves it
 //   FOLDER/ddp-1.json     what it said at its end: it is not run again
 //   FOLDER/ddp-1.log      what it said meanwhile
+//   FOLDER/mine.system    a file of one's own, as it was
 //   FOLDER/index.html     the page
 
 #ifndef TT_CLI_COMPARE_COMPARE_H

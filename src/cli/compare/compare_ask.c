@@ -83,6 +83,9 @@ static tt_status ask_network(asking *a)
         add_extra(
             a, tt_arena_printf(cli->arena, "comm.slow_latency=%.17g", number));
     }
+    if (pace != NULL && pace[0] == '\0')
+        return tt_fail(TT_ERR_ARG, "--pace is empty; it has the speeds of the "
+                                   "ranks, as --pace 1,1,0.5,1");
     if (pace != NULL)
         add_extra(a, tt_arena_printf(cli->arena, "trial.pace=%s", pace));
     return TT_OK;
@@ -145,21 +148,31 @@ static void ask_logs(asking *a)
 
 // ---- systems -------------------------------------------------------------
 
-static bool is_new(const tt_compare *c, const char *name)
+static const tt_compare_one *find(const tt_compare *c, const char *name)
 {
     for (int i = 0; i < c->n; i++)
         if (strcmp(c->one[i].name, name) == 0)
-            return false;
-    return true;
+            return &c->one[i];
+    return NULL;
 }
 
-static void add_system(tt_compare *c, const tt_system *system, const char *word)
+// `word`: its name, or the file that it comes from. Runs are called by names, so two files
+// may not share one.
+static tt_status add_system(tt_compare *c, const tt_system *system,
+                            const char *word)
 {
-    if (c->n < ONES_MAX && is_new(c, system->name))
+    const tt_compare_one *old = find(c, system->name);
+    if (old != NULL && strcmp(old->word, word) != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s and %s are both called %s; a file of another name "
+                       "would do",
+                       old->word, word, system->name);
+    if (c->n < ONES_MAX && old == NULL)
         c->one[c->n++] = (tt_compare_one){.system = *system,
                                           .is_known = true,
                                           .name = system->name,
                                           .word = word};
+    return TT_OK;
 }
 
 // One that is unknown has its sentence, and the rest goes on.
@@ -172,13 +185,14 @@ static tt_status add_word(tt_compare *c, const char *word)
         return status;
     if (status != TT_OK) {
         const char *why = tt_arena_strdup(c->cli->arena, tt_error_message());
-        if (c->n < ONES_MAX && is_new(c, word))
+        if (c->n < ONES_MAX && find(c, word) == NULL)
             c->one[c->n++] =
                 (tt_compare_one){.name = word, .word = word, .refusal = why};
         return TT_OK;
     }
     for (int i = 0; i < n; i++)
-        add_system(c, &found[i], n == 1 ? word : found[i].name);
+        TT_TRY(add_system(c, &found[i],
+                          tt_ends_with(word, ".yaml") ? word : found[i].name));
     return TT_OK;
 }
 
@@ -196,13 +210,15 @@ static tt_status ask_systems(tt_compare *c)
         TT_TRY(tt_system_read(tt_system_files[i].name, cli->arena, &s));
         TT_TRY(tt_cli_systems_wanted(cli, &s, &is_wanted));
         if (is_wanted)
-            add_system(c, &s, s.name);
+            TT_TRY(add_system(c, &s, s.name));
     }
-    return c->n > 0 ? TT_OK
-                    : tt_fail(TT_ERR_ARG,
-                              "compare which systems? As in `tutti compare "
-                              "FILE.yaml ddp zero-1 gpipe -n 4`; `tutti list "
-                              "systems` has all");
+    if (c->n > 0)
+        return TT_OK;
+    if (tt_cli_has(cli, "--where"))
+        return tt_cli_systems_none();
+    return tt_fail(TT_ERR_ARG, "compare which systems? As in `tutti compare "
+                               "FILE.yaml ddp zero-1 gpipe -n 4`; `tutti list "
+                               "systems` has all");
 }
 
 // ---- all of it -----------------------------------------------------------

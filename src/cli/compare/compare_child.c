@@ -103,22 +103,33 @@ static tt_status add_program(child *p)
     return TT_OK;
 }
 
+// A server's clocks and proxies that only a drawn clock knows.
+static bool is_drawn(const tt_settings *s)
+{
+    const tt_setting *clock = tt_settings_find(s, "exchange.clock");
+    const tt_setting *proxies = tt_settings_find(s, "exchange.proxies");
+    return (clock != NULL && strcmp(clock->value, "absp") == 0) ||
+           (proxies != NULL && strcmp(proxies->value, "0") != 0);
+}
+
 // Workers at their own pace go by the wall clock, because a comparison is about times; a
-// clock that is drawn has none that could be compared.
+// clock that is drawn has none that could be compared. Clients of a federation have no other.
 static bool is_by_wall(const child *p, const tt_compare_one *one)
 {
     const tt_setting *policy =
         tt_settings_find(&one->system.settings, "exchange.policy");
     const tt_policy_def *def =
         policy != NULL ? tt_policy_find(policy->value) : NULL;
-    const tt_opt *o = def != NULL ? def->options : NULL;
-    if (tt_cli_has(p->of->cli, "--seeded") ||
+    const tt_opt *o;
+    if (tt_cli_has(p->of->cli, "--seeded") || def == NULL || def->is_drawn ||
+        is_drawn(&one->system.settings) ||
         tt_settings_find(&p->of->cli->settings, "exchange.schedule") != NULL ||
         tt_settings_find(&one->system.settings, "exchange.schedule") != NULL)
         return false;
-    while (o != NULL && o->name != NULL && strcmp(o->name, "schedule") != 0)
-        o++;
-    return o != NULL && o->name != NULL;
+    for (o = def->options; o != NULL && o->name != NULL; o++)
+        if (strcmp(o->name, "schedule") == 0)
+            return true;
+    return false;
 }
 
 static tt_status make_args(child *p, const tt_compare_one *one, bool is_trace)

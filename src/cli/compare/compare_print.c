@@ -46,12 +46,16 @@ static void add_seconds(tt_columns *columns, const tt_interval *v)
 static void add_heading(tt_columns *columns, const tt_compared *c)
 {
     tt_str text = {0};
-    static const char *const names[] = {"system", "step",   "exposed",
-                                        "sent",   "memory", "rate"};
-    for (int i = 0; i < 6; i++)
+    static const char *const names[] = {"system", "step", "exposed", "sent",
+                                        "memory"};
+    for (int i = 0; i < 5; i++)
         tt_columns_add(columns, names[i]);
-    tt_columns_addf(columns, "loss at %.4g %s", c->units,
+    tt_columns_addf(columns, "%s/s", c->unit != NULL ? c->unit : "samples");
+    tt_str_add(&text, "loss at ");
+    tt_add_grouped(&text, llround(c->units));
+    tt_columns_addf(columns, "%s %s", tt_str_text(&text),
                     c->unit != NULL ? c->unit : "samples");
+    tt_str_clear(&text);
     tt_str_add(&text, "loss at ");
     tt_add_seconds(&text, c->seconds);
     tt_columns_add(columns, tt_str_text(&text));
@@ -72,7 +76,7 @@ static void add_row(tt_columns *columns, const tt_compared *c,
         tt_columns_add(columns, "-");
     add_cell(columns, tt__systems_bytes, s->bytes);
     add_cell(columns, tt__systems_bytes, s->memory);
-    tt_columns_addf(columns, "%.4g/s", s->units / s->step.mid);
+    add_cell(columns, tt_add_count, s->units / s->step.mid);
     add_cell(columns, print_loss, s->at_samples.mid);
     add_cell(columns, print_loss, s->at_time.mid);
     add_seconds(columns, &s->to_loss);

@@ -201,6 +201,7 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
     out->exposed = isnan(waiting)
                        ? usual(&m, "comm/exposed_seconds", is_mean, arena)
                        : waiting * out->step;
+    out->exposed = fmin(out->exposed, out->step); // medians of their own
     out->bytes = usual(&m, "comm/bytes", is_mean, arena);
     out->staleness = read_staleness(folder, arena);
     read_facts(folder, out, arena);

@@ -20,8 +20,9 @@ static void add_line(const char *name, const char *value, int width,
     tt_str_add(out, "\n");
 }
 
-static void print_text(const tt_system *s, const tt_settings *set, int64_t n,
-                       tt_str *out)
+// `word`: its name or file.
+static void print_text(const tt_system *s, const char *word,
+                       const tt_settings *set, int64_t n, tt_str *out)
 {
     tt_term term;
     tt_str source = {0};
@@ -46,7 +47,7 @@ static void print_text(const tt_system *s, const tt_settings *set, int64_t n,
     for (int64_t i = 0; i < set->n; i++)
         tt_str_addf(out, "  %s=%s\n", set->v[i].key, set->v[i].value);
     tt_str_addf(out, "\ntry  tutti train examples/%s.yaml system=%s -n %lld\n",
-                s->network, s->name, (long long)(n > 0 ? n : 4));
+                s->network, word, (long long)(n > 0 ? n : 4));
 }
 
 static tt_status print_json(const tt_system *s, const tt_settings *set,
@@ -63,6 +64,7 @@ static tt_status print_json(const tt_system *s, const tt_settings *set,
                     tt_system_field(s, tt_system_fields[i]));
     tt_json_str(&json, "lacks", s->lacks);
     tt_json_str(&json, "network", s->network);
+    tt_json_str(&json, "needs", s->needs);
     tt_json_bool(&json, "exact", s->exact);
     tt_json_open(&json, "settings", '{');
     for (int64_t i = 0; i < set->n; i++)
@@ -80,13 +82,16 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_str text = {0};
     int64_t n = 0;
     (void)exit_out;
-    TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
+    // A file of one's own was read as settings, too.
+    const char *name = cli->n_words > 1 ? cli->word[1] : cli->file;
+    if (cli->n_words > 1 || cli->file == NULL)
+        TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
     TT_TRY(tt_cli_ranks_flag(cli, TT_CLI_MOST_PLANNED, &n));
-    if (cli->n_words < 2 || strcmp(cli->word[0], "system") != 0)
+    if (name == NULL || cli->n_words < 1 || strcmp(cli->word[0], "system") != 0)
         return tt_fail(TT_ERR_ARG, "show what? `tutti show system ddp` shows "
                                    "one of those that `tutti list systems` "
                                    "has");
-    TT_TRY(tt_system_read(cli->word[1], cli->arena, &system));
+    TT_TRY(tt_system_read(name, cli->arena, &system));
     set = system.settings;
     if (n > 0) {
         set = (tt_settings){0};
@@ -96,7 +101,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     if (tt_cli_has(cli, "--json"))
         TT_TRY(print_json(&system, &set, &text));
     else
-        print_text(&system, &set, n, &text);
+        print_text(&system, name, &set, n, &text);
     return tt_cli_print(&text);
 }
 

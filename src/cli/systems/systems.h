@@ -19,4 +19,7 @@ tt_status tt_cli_systems_find(tt_cli *cli, const char *word,
 tt_status tt_cli_systems_wanted(const tt_cli *cli, const tt_system *system,
                                 bool *is_wanted_out);
 
+// Fails: none is as it was asked for.
+tt_status tt_cli_systems_none(void);
+
 #endif

@@ -48,7 +48,8 @@ tt_status tt_cli_systems_wanted(const tt_cli *cli, const tt_system *system,
             continue;
         const char *where = cli->flag_value[i];
         const char *equals = strchr(where, '=');
-        if (equals == NULL || equals - where >= (int)sizeof field)
+        if (equals == NULL || equals - where >= (int)sizeof field ||
+            equals[1] == '\0')
             return tt_fail(TT_ERR_ARG,
                            "--where %s: is no FIELD=WORD, as in --where "
                            "codec=topk",
@@ -62,6 +63,13 @@ tt_status tt_cli_systems_wanted(const tt_cli *cli, const tt_system *system,
             *is_wanted_out = false;
     }
     return TT_OK;
+}
+
+tt_status tt_cli_systems_none(void)
+{
+    return tt_fail(TT_ERR_ARG,
+                   "no system is so; `tutti list systems` has all %d",
+                   tt_system_count);
 }
 
 static bool has_pattern(const char *word)
@@ -105,6 +113,7 @@ static void add_json(const tt_system *s, tt_json *json)
                     tt_system_field(s, tt_system_fields[i]));
     tt_json_str(json, "lacks", s->lacks);
     tt_json_str(json, "network", s->network);
+    tt_json_str(json, "needs", s->needs);
     tt_json_bool(json, "exact", s->exact);
     tt_json_open(json, "settings", '{');
     for (int64_t i = 0; i < s->settings.n; i++)
@@ -169,9 +178,5 @@ tt_status tt_cli_systems_list(tt_cli *cli)
                                   : strcasestr(name, pattern) != NULL);
         n += is_wanted && matches;
     }
-    if (n == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "no system is so; `tutti list systems` has all %d",
-                       tt_system_count);
-    return print_list(cli, s, n);
+    return n == 0 ? tt_cli_systems_none() : print_list(cli, s, n);
 }

@@ -40,6 +40,24 @@ void tt__number_add(tt_str *out, double v, bool is_percent)
         tt_str_addf(out, "%.4g", v);
 }
 
+// "12 MB".
+void tt__axis_bytes_add(tt_str *out, double bytes)
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int i = 0;
+    for (; bytes >= 999.5 && i < 5; i++)
+        bytes /= 1000;
+    tt_str_addf(out, i == 0 ? "%.0f %s" : "%.3g %s", bytes, unit[i]);
+}
+
+void tt__place_add(const tt_chart *chart, tt_str *out, double step)
+{
+    if (chart->is_bytes)
+        tt__axis_bytes_add(out, step);
+    else
+        tt_str_addf(out, "%.0f", floor(step));
+}
+
 // ---- scales --------------------------------------------------------------
 
 typedef struct range {
@@ -191,7 +209,10 @@ void tt__frame_x_ticks(const tt_frame *f, const char *kind)
     for (int i = 0; i < n; i++) {
         tt_str_addf(f->out, "<span style=\"left:%.1f%%\">",
                     tt__frame_left(f, tick[i] * f->per));
-        tt__number_add(f->out, tick[i], false);
+        if (f->kind == TT_X_BYTES || f->chart->is_bytes)
+            tt__axis_bytes_add(f->out, tick[i]);
+        else
+            tt__number_add(f->out, tick[i], false);
         tt_str_add(f->out, "</span>");
     }
     tt_str_add(f->out, "<em>");
@@ -215,15 +236,18 @@ static double value_at(const tt_curve *c, tt_x kind, double x, int64_t *at)
 
 static void add_place(const tt_frame *f, double x)
 {
-    if (f->kind == TT_X_STEP && f->chart->steps == NULL)
-        tt_str_addf(f->out, "step %.0f", floor(x));
-    else if (f->kind == TT_X_TIME)
+    if (f->kind == TT_X_BYTES)
+        tt__axis_bytes_add(f->out, x);
+    else if (f->kind == TT_X_STEP) {
+        tt_str_add(f->out, f->chart->is_bytes ? "" : "step ");
+        tt__place_add(f->chart, f->out, x);
+    } else if (f->kind == TT_X_TIME)
         tt__time_add(f->out, x);
     else
         tt__number_add(f->out, x, false);
 }
 
-enum { AT_ONCE = 16 }; // curves that are read
+enum { AT_ONCE = 24 }; // curves that are read
 
 // The values under the pointer, without a script: the plot is covered with narrow
 // columns, each of which shows its line and text when the pointer is over it.
@@ -243,6 +267,10 @@ void tt__frame_readings(const tt_frame *f, const char *kind)
             if (!isfinite(v))
                 continue;
             tt_str_addf(f->out, " <s class=%s>", curve->color);
+            if (f->chart->is_wide && curve->label != NULL) {
+                tt__html_add(f->out, curve->label);
+                tt_str_add(f->out, " ");
+            }
             tt_str_addf(f->out, f->chart->is_percent ? "%.2f%%" : "%.4g",
                         f->chart->is_percent ? 100 * v : v);
             tt_str_add(f->out, "</s>");

@@ -41,7 +41,7 @@ typedef struct pen { // a line, at most two points for every column
     int64_t at_x, at_y;
 } pen;
 
-static const char *const stroke_class[TT_STROKES] = {
+const char *const tt__stroke_class[TT_STROKES] = {
     [TT_DASHED] = " dash", [TT_DOTTED] = " dots", [TT_SOLID] = ""};
 
 static void pen_dot(pen *p)
@@ -132,7 +132,7 @@ static void add_line(const tt_frame *f, const tt_curve *c, int64_t window,
     const int64_t places =
         window > 1 && s->n > p.columns ? (int64_t)p.columns : s->n;
     tt_str_addf(f->out, "<path class=\"%s%s %s\" d=\"", kind,
-                stroke_class[c->stroke], c->color);
+                tt__stroke_class[c->stroke], c->color);
     for (int64_t k = 0; k < places; k++) {
         const int64_t i = places == s->n ? k : k * (s->n - 1) / (places - 1);
         const double x = tt__curve_x(c, f->kind, i);
@@ -244,7 +244,7 @@ static void add_keys(const tt_chart *chart, tt_str *out)
         if (curve->series == NULL || (curve->label == NULL && window == 1))
             continue;
         tt_str_addf(out, " <span class=\"key %s%s\">", curve->color,
-                    stroke_class[curve->stroke]);
+                    tt__stroke_class[curve->stroke]);
         tt__html_add(out, curve->label != NULL ? curve->label : "");
         if (window > 1 && !curve->is_quiet)
             tt_str_addf(out, "%smean of %lld logged values",
@@ -261,6 +261,7 @@ static void add_keys(const tt_chart *chart, tt_str *out)
 static void add_words(const tt_chart *chart, tt_str *out)
 {
     const char *between = ": ";
+    const char *at = chart->is_bytes ? " at " : " at step ";
     tt__html_add(out, chart->title);
     for (int c = 0; c < chart->n; c++) {
         const tt_curve *curve = &chart->curve[c];
@@ -272,9 +273,12 @@ static void add_words(const tt_chart *chart, tt_str *out)
             tt__html_add(out, curve->label);
         tt_str_add(out, curve->label != NULL ? " from " : "from ");
         tt__number_add(out, s->value[0], chart->is_percent);
-        tt_str_addf(out, " at step %lld to ", (long long)s->step[0]);
+        tt_str_add(out, at);
+        tt__place_add(chart, out, (double)s->step[0]);
+        tt_str_add(out, " to ");
         tt__number_add(out, s->value[s->n - 1], chart->is_percent);
-        tt_str_addf(out, " at step %lld", (long long)s->step[s->n - 1]);
+        tt_str_add(out, at);
+        tt__place_add(chart, out, (double)s->step[s->n - 1]);
         const int64_t best = best_index(curve);
         if (best >= 0) {
             tt_str_add(out, ", best ");

@@ -77,9 +77,11 @@ static void add_system(const tt_compared_system *s, double longest, tt_str *out)
     tt__html_add(out, s->name);
     tt_str_add(out, " <small>");
     tt__systems_seconds(out, s->lane_seconds);
+    tt_str_add(out, "</small></h3>\n<div class=\"rows\" tabindex=\"0\" "
+                    "role=\"group\" aria-label=\"timeline of ");
+    tt__html_add(out, s->name);
     tt_str_addf(out,
-                "</small></h3>\n<div class=\"rows\" tabindex=\"0\"><svg "
-                "class=\"step\" viewBox=\"0 0 %d %d\" role=\"img\" "
+                "\"><svg class=\"step\" viewBox=\"0 0 %d %d\" role=\"img\" "
                 "aria-label=\"",
                 WIDTH, s->n_lanes * high + AXIS);
     add_words(s, out);

@@ -16,21 +16,23 @@ enum {
     RIGHT = 140,
     TOP = 16,
     FOOT = 46,
-    LINE = 13,   // the height of a name
-    LETTER = 8,  // its width, of one letter
-    NAMES = 512, // that give way to each other
+    LINE = 13,  // the height of a name
+    LETTER = 8, // its width, of one letter
+    DOT = 14,
+    TAKEN = 1024, // places that names give way to
 };
 
-// Where the name of a point is written.
+// What a name, or a point, takes of the picture: from x on, about the height of y.
 typedef struct label {
     double x, y, width;
+    bool is_left; // of its point
 } label;
 
 typedef struct plane {
     const tt_compared *of;
     tt_scale x, y; // bytes; samples per second
-    label label[NAMES];
-    int n_labels;
+    label taken[TAKEN];
+    int n_taken;
     tt_str *out;
 } plane;
 
@@ -144,8 +146,8 @@ static void add_front(const plane *p)
 
 static bool is_free(const plane *p, label l)
 {
-    for (int k = 0; k < p->n_labels; k++) {
-        const label *o = &p->label[k];
+    for (int k = 0; k < p->n_taken; k++) {
+        const label *o = &p->taken[k];
         if (l.x < o->x + o->width && o->x < l.x + l.width &&
             fabs(l.y - o->y) < LINE)
             return false;
@@ -153,17 +155,29 @@ static bool is_free(const plane *p, label l)
     return true;
 }
 
-// Beside the point; where another name is, as little above or below it as will do.
+static void take(plane *p, label l)
+{
+    if (p->n_taken < TAKEN)
+        p->taken[p->n_taken++] = l;
+}
+
+// Right of the point, or left of it; where other names and points are, as little above or
+// below it as will do.
 static label place_name(plane *p, const char *name, double x, double y)
 {
-    const label wanted = {x + 10, y + 4, LETTER * (double)strlen(name)};
-    label l = wanted;
-    for (int k = 1; k < p->n_labels + 1 && !is_free(p, l); k++)
-        for (int side = 1; side >= -1 && !is_free(p, l); side -= 2)
-            l.y = wanted.y + side * k * LINE;
-    if (p->n_labels < NAMES)
-        p->label[p->n_labels++] = l;
-    return l;
+    const double width = LETTER * (double)strlen(name);
+    const label right = {x + 10, y + 4, width, false};
+    const label left_of = {x - 10 - width, y + 4, width, true};
+    for (int k = 0; k <= p->n_taken; k++)
+        for (int turn = 0; turn < 4; turn++) {
+            label l = turn % 2 == 0 ? right : left_of;
+            l.y += (turn < 2 ? k : -k) * LINE;
+            if (l.x < LEFT || !is_free(p, l))
+                continue;
+            take(p, l);
+            return l;
+        }
+    return right;
 }
 
 static void add_point(plane *p, int i)
@@ -179,8 +193,10 @@ static void add_point(plane *p, int i)
     tt__systems_bytes(p->out, s->memory);
     tt_str_add(p->out, ", ");
     tt__number_add(p->out, speed(s), false);
-    tt_str_addf(p->out, " %s/s</title></circle><text x=\"%.1f\" y=\"%.1f\">",
-                p->of->unit != NULL ? p->of->unit : "samples", at.x, at.y);
+    tt_str_addf(p->out, " %s/s</title></circle><text x=\"%.1f\" y=\"%.1f\"%s>",
+                p->of->unit != NULL ? p->of->unit : "samples",
+                at.x + (at.is_left ? at.width : 0), at.y,
+                at.is_left ? " text-anchor=\"end\"" : "");
     tt__html_add(p->out, s->name);
     tt_str_add(p->out, "</text>\n");
 }
@@ -205,7 +221,8 @@ void tt__systems_pareto(const tt_compared *compared, tt_str *out)
     tt_str_addf(out,
                 "<section><h2>Memory against speed <small>%s per second; the "
                 "line joins those that no other beats in both</small></h2>\n"
-                "<div class=\"rows\" tabindex=\"0\"><svg class=\"step\" "
+                "<div class=\"rows\" tabindex=\"0\" role=\"group\" "
+                "aria-label=\"memory against speed\"><svg class=\"step\" "
                 "viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
                 compared->unit != NULL ? compared->unit : "samples", WIDTH,
                 HEIGHT);
@@ -213,6 +230,12 @@ void tt__systems_pareto(const tt_compared *compared, tt_str *out)
     tt_str_add(out, "\">\n");
     add_axes(&p);
     add_front(&p);
+    for (int i = 0; i < compared->n; i++) {
+        const tt_compared_system *s = &compared->system[i];
+        if (is_there(s))
+            take(&p, (label){left(&p, s->memory) - DOT / 2.0,
+                             top(&p, speed(s)) + 4, DOT, false});
+    }
     for (int i = 0; i < compared->n; i++)
         if (is_there(&compared->system[i]))
             add_point(&p, i);

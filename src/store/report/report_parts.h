@@ -59,6 +59,8 @@ double tt__scale_place(const tt_scale *scale, double value);
 
 enum { TT_SOLID, TT_DASHED, TT_DOTTED, TT_STROKES }; // how a curve is drawn
 
+extern const char *const tt__stroke_class[TT_STROKES]; // " dash"
+
 struct tt_curve {
     const char *label;              // NULL: the chart's title says it
     const char *color;              // a class of report_style.c
@@ -78,6 +80,7 @@ typedef struct tt_chart {
     const char *steps; // what steps of the series are instead; NULL: steps
     const tt_curve *curve;
     int n;
+    bool is_bytes;    // steps count bytes
     bool is_percent;  // fractions shown as percentages
     bool is_wide;     // the whole width, with a choice of axes
     double log_above; // highest over lowest that asks for a log scale; 0: none
@@ -108,6 +111,9 @@ void tt__frame_x_ticks(const tt_frame *frame, const char *kind);
 void tt__frame_readings(const tt_frame *frame, const char *kind);
 bool tt__is_usable(double value); // it can be drawn
 void tt__number_add(tt_str *out, double value, bool is_percent);
+void tt__axis_bytes_add(tt_str *out, double bytes);
+// A place on the axis of steps, or of bytes: "12", "3.4 MB".
+void tt__place_add(const tt_chart *chart, tt_str *out, double step);
 
 // ---- pages ---------------------------------------------------------------
 

@@ -37,15 +37,10 @@ void tt__systems_seconds(tt_str *out, double s)
 
 void tt__systems_bytes(tt_str *out, double bytes)
 {
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    int i = 0;
-    if (!isfinite(bytes)) {
+    if (isfinite(bytes))
+        tt__axis_bytes_add(out, bytes);
+    else
         tt_str_add(out, "-");
-        return;
-    }
-    for (; bytes >= 999.5 && i < 5; i++)
-        bytes /= 1000;
-    tt_str_addf(out, i == 0 ? "%.0f %s" : "%.3g %s", bytes, unit[i]);
 }
 
 // ---- the table -----------------------------------------------------------
@@ -82,8 +77,10 @@ bool tt_compared_has_staleness(const tt_compared *c)
 static void add_row(const tt_compared *c, int i, tt_str *out)
 {
     const tt_compared_system *s = &c->system[i];
-    tt_str_addf(out, "<tr><th scope=\"row\"><span class=\"key box %s\"></span>",
-                tt__systems_color(i, NULL));
+    int stroke = 0;
+    const char *color = tt__systems_color(i, &stroke);
+    tt_str_addf(out, "<tr><th scope=\"row\"><span class=\"key %s%s\"></span>",
+                color, tt__stroke_class[stroke]);
     tt__html_add(out, s->name);
     tt_str_add(out, "</th>");
     add_seconds(out, &s->step);
@@ -132,8 +129,10 @@ static void add_headings(const tt_compared *c, tt_str *out)
 
 static void add_table(const tt_compared *c, tt_str *out)
 {
-    tt_str_add(out, "<section><h2>What each costs</h2>\n<div class=\"rows\" "
-                    "tabindex=\"0\"><table>\n");
+    tt_str_add(out, "<section><h2 id=\"costs\">What each costs</h2>\n<div "
+                    "class=\"rows\" tabindex=\"0\" role=\"group\" "
+                    "aria-labelledby=\"costs\"><table "
+                    "aria-labelledby=\"costs\">\n");
     add_headings(c, out);
     for (int i = 0; i < c->n; i++)
         if (c->system[i].refusal == NULL)
@@ -155,8 +154,9 @@ static void add_refusals(const tt_compared *c, tt_str *out)
         if (c->system[i].refusal == NULL)
             continue;
         if (!has_any)
-            tt_str_add(out, "<section><h2>What could not run, and why</h2>\n"
-                            "<table>\n");
+            tt_str_add(out, "<section><h2 id=\"refused\">What could not run, "
+                            "and why</h2>\n<table "
+                            "aria-labelledby=\"refused\">\n");
         has_any = true;
         tt_str_add(out, "<tr><th scope=\"row\">");
         tt__html_add(out, c->system[i].name);
@@ -213,6 +213,7 @@ static tt_status add_chart(const tt_compared *c, bool is_bytes, tt_arena *arena,
         .title = is_bytes ? "Loss against bytes sent" : "Loss",
         .y_name = "loss",
         .id = is_bytes ? "bytes" : "loss",
+        .is_bytes = is_bytes,
         .units = is_bytes ? NULL : c->unit,
         .steps = is_bytes ? "bytes that a rank has sent" : NULL,
         .curve = curve,
@@ -225,8 +226,10 @@ static tt_status add_chart(const tt_compared *c, bool is_bytes, tt_arena *arena,
 
 static void add_taxonomy(const tt_compared *c, tt_str *out)
 {
-    tt_str_add(out, "<section><h2>What they are</h2>\n<div class=\"rows\" "
-                    "tabindex=\"0\"><table class=\"texts\">\n<tr><th "
+    tt_str_add(out, "<section><h2 id=\"kinds\">What they are</h2>\n<div "
+                    "class=\"rows\" tabindex=\"0\" role=\"group\" "
+                    "aria-labelledby=\"kinds\"><table class=\"texts\" "
+                    "aria-labelledby=\"kinds\">\n<tr><th "
                     "scope=\"col\">system</th>");
     for (int f = 0; c->field_name[f] != NULL; f++)
         tt_str_addf(out, "<th scope=\"col\">%s</th>", c->field_name[f]);
@@ -257,13 +260,17 @@ static void add_taxonomy(const tt_compared *c, tt_str *out)
 
 static void add_again(const tt_compared *c, tt_str *out)
 {
-    tt_str_add(out, "<section><h2>To see it again</h2>\n<pre tabindex=\"0\">");
+    tt_str_add(out, "<section><h2>To see it again</h2>\n<pre tabindex=\"0\" "
+                    "role=\"group\" aria-label=\"the command\">");
     tt__html_add(out, c->command);
-    tt_str_add(out,
-               "</pre>\n<p>All systems had the same kernels, data, initial "
-               "weights and global batch; rounds went through them forth and "
-               "back, so that other work on the machine hit all alike. What "
-               "is finished is not run again.</p></section>\n");
+    tt_str_addf(out,
+                "</pre>\n<p>All systems had the same kernels, data, initial "
+                "weights and global batch%s. What is finished is not run "
+                "again.</p></section>\n",
+                c->rounds > 1 ? "; rounds went through them forth and back, "
+                                "so that other work on the machine hit all "
+                                "alike"
+                              : "");
 }
 
 // ---- the page ------------------------------------------------------------

@@ -54,8 +54,9 @@ typedef struct tt_compared_system {
 
 typedef struct tt_compared {
     const char *title, *command;
-    const char *about;             // "4 ranks, 2 rounds, ..."
-    const char *unit;              // "tokens"
+    const char *about; // "4 ranks, 2 rounds, ..."
+    const char *unit;  // "tokens"
+    int rounds;
     double units;                  // of them after which losses are compared
     double seconds;                // after which they are
     double target;                 // the loss that takes time; NaN: none
