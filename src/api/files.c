@@ -18,9 +18,9 @@
 
 // Where a model was trained (mesh, ranks), the name of its run and its initial weights
 // say nothing about the session that opens it now.
-static bool is_kept(const char *key)
+static bool is_kept(const tt_settings *settings, const char *key)
 {
-    return !tt_distribution_has(key) && strcmp(key, "run") != 0 &&
+    return !tt_distribution_needs(settings, key) && strcmp(key, "run") != 0 &&
            strncmp(key, "init.", 5) != 0;
 }
 
@@ -38,7 +38,7 @@ static tt_status add_settings(tutti_session *session, const char *folder)
         TT_TRY(tt_model_folder_read(folder, session->arena, &old));
     tt_settings all = {.cache = own.cache};
     for (int64_t i = 0; i < old.n; i++)
-        if (is_kept(old.v[i].key))
+        if (is_kept(&old, old.v[i].key))
             TT_TRY(tt_settings_set(&all, old.v[i].key, old.v[i].value,
                                    old.v[i].origin, session->arena));
     for (int64_t i = 0; i < own.n; i++)

@@ -77,7 +77,7 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
         TT_TRY(tt_data_known(data->value, cli->arena, &known));
     for (int64_t i = 0; i < old.n; i++)
         if (!is_of_old_data(known, old.v[i].key) &&
-            !tt_distribution_has(old.v[i].key))
+            !tt_distribution_needs(&old, old.v[i].key))
             TT_TRY(tt_settings_set(out, old.v[i].key, old.v[i].value,
                                    old.v[i].origin, cli->arena));
     const tt_setting *source =

@@ -157,6 +157,11 @@ bool tt_distribution_has(const char *key)
     return tt_exchange_is_timing(key);
 }
 
+bool tt_distribution_needs(const tt_settings *settings, const char *key)
+{
+    return tt_distribution_has(key) || tt_exchange_is_of_stages(settings, key);
+}
+
 static tt_status check_collective(const char *name)
 {
     int n = 0;

@@ -137,6 +137,8 @@ tt_status tt_distribution_finish(tt_settings *settings, tt_arena *arena,
 // Whether a setting decides only where and when: it is one of these, or of those of
 // exchange.* that decide when.
 bool tt_distribution_has(const char *key);
+// The same of a setting among others, or whether it is about what is distributed so.
+bool tt_distribution_needs(const tt_settings *settings, const char *key);
 
 // Whether it is layout.LAYERS.DIM: the axis that cuts a dimension in some layers.
 // Checks the value.

@@ -292,9 +292,21 @@ tt_status tt_exchange_read(tt_settings *settings, tt_arena *arena,
     return TT_OK;
 }
 
-bool tt_exchange_is_timing(const char *key)
+static bool is_in(const tt_opt *table, const char *key)
 {
     static const char prefix[] = "exchange.";
     const size_t n = sizeof prefix - 1;
-    return strncmp(key, prefix, n) == 0 && tt_opt_find(timing, key + n) != NULL;
+    return strncmp(key, prefix, n) == 0 && table != NULL &&
+           tt_opt_find(table, key + n) != NULL;
+}
+
+bool tt_exchange_is_timing(const char *key)
+{
+    return is_in(timing, key);
+}
+
+bool tt_exchange_is_of_stages(const tt_settings *settings, const char *key)
+{
+    const tt_policy_def *policy = tt_exchange_policy_of(settings);
+    return policy->kind == TT_POLICY_SUM && is_in(policy->options, key);
 }

@@ -88,4 +88,8 @@ tt_status tt_exchange_check_options(const tt_settings *settings);
 // Whether a setting is one of those that decide only when something is sent.
 bool tt_exchange_is_timing(const char *key);
 
+// Whether a setting is about gradients that are old because of pipe.schedule: without stages
+// it has no meaning.
+bool tt_exchange_is_of_stages(const tt_settings *settings, const char *key);
+
 #endif

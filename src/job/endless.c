@@ -3,6 +3,7 @@
 #include "job/endless.h"
 
 #include "base/alloc.h"
+#include "job/ages.h"
 #include "pipe/measure.h"
 #include "pipe/text.h"
 
@@ -32,12 +33,15 @@ static tt_pipe_rule rule_of(const char *name)
     return rule;
 }
 
+bool tt__endless_has(const tt_job *job)
+{
+    return rule_of(job->distribution.pipe_schedule) != TT_PIPE_FLUSH;
+}
+
 int32_t tt_job_endless_stages(const tt_job *job)
 {
     const int32_t n = tt__endless_stages(job);
-    return n > 1 && rule_of(job->distribution.pipe_schedule) != TT_PIPE_FLUSH
-               ? n
-               : 0;
+    return n > 1 && tt__endless_has(job) ? n : 0;
 }
 
 static void forget_plan(tt_job *job)
@@ -60,6 +64,8 @@ void tt_job_fold(tt_job *one, const tt_job *many)
     one->distribution.pipe_cut = many->distribution.pipe_cut;
     one->distribution.pipe_chunks = many->distribution.pipe_chunks;
     one->distribution.pipe_steps = many->distribution.pipe_steps;
+    memcpy(one->exchange.policy_params, many->exchange.policy_params,
+           sizeof one->exchange.policy_params);
     one->options.recompute =
         0; // which changes no bit, and stops at no stage here
 }
@@ -218,6 +224,7 @@ tt_status tt__endless_check(const tt_job *job, const tt_pipe *pipe)
     TT_TRY(check_steps(job, pipe->n_steps));
     TT_TRY(check_numbers(job));
     TT_TRY(check_memory(job));
+    TT_TRY(tt__ages_check_table(job, pipe));
     return pipe->rule == TT_PIPE_PREDICT ? check_predict(job) : TT_OK;
 }
 
@@ -399,6 +406,8 @@ tt_status tt__endless_row(void *user, tt_exec *exec, const tt_order *row)
         job->stretch.first + row->micro / job->plan->n_micro + 1;
     const bool is_late = step <= job->step;
     TT_TRY(set(exec, "step", (double)step));
-    TT_TRY(set(exec, "lr", is_late ? job->stretch.lr_before : job->lr));
+    const double rate = row->rate > 0 ? row->rate : 1;
+    TT_TRY(
+        set(exec, "lr", rate * (is_late ? job->stretch.lr_before : job->lr)));
     return set(exec, "ahead", row->ahead);
 }

@@ -27,6 +27,9 @@ static inline bool tt__is_endless(const tt_pipe *pipe)
 // (pipe/late.c). What is refused of it, in a sentence.
 tt_status tt__late_check(const tt_job *job);
 
+// Whether pipe.schedule is one that does not empty the pipe, even if there is one stage.
+bool tt__endless_has(const tt_job *job);
+
 // How many stages the job's table has; 1: none. One rank may carry out the table of
 // several (job->fold).
 int32_t tt__endless_stages(const tt_job *job);

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "job/ages.h"
 #include "job/endless.h"
 #include "pipe/text.h"
 
@@ -244,6 +245,7 @@ tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
     tt_pipe *p = NULL;
     *pipe_out = NULL;
     TT_TRY(tt__late_check(job));
+    TT_TRY(tt__ages_check(job));
     if (tt_job_is_late(job))
         return make_late(job, accumulate, pipe_out);
     if (tt__endless_stages(job) == 1)
@@ -338,10 +340,11 @@ tt_status tt__pipeline_check_graph(const tt_pipe *pipe, const tt_graph *graph)
                          pipe->name, state);
 }
 
-tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
-                            int32_t rank, tt_lower_options *options,
+tt_status tt__pipeline_rows(const tt_job *job, const tt_pipe *pipe,
+                            const tt_graph *graph, tt_lower_options *options,
                             tt_lower_row **row_out)
 {
+    const int32_t rank = options->rank;
     *row_out = NULL;
     if (pipe == NULL)
         return TT_OK;
@@ -367,6 +370,6 @@ tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
                     &row[options->n_rows]);
     tt_free(folded);
     *row_out = row;
-    return row != NULL ? TT_OK
+    return row != NULL ? tt__ages_rows(job, pipe, row, options->n_rows)
                        : tt_fail(TT_ERR_NOMEM, "no memory for a schedule");
 }

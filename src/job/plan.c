@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "config/layout_check.h"
+#include "job/ages.h"
 #include "job/dynamic/dynamic.h"
 #include "job/endless.h"
 #include "job/exact.h"
@@ -232,7 +233,7 @@ tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
                                 .in_order = job->in_order};
     tt_lower_row *row = NULL;
     tt_status status =
-        tt__pipeline_rows(p->pipe, p->graph, rank, &options, &row);
+        tt__pipeline_rows(job, p->pipe, p->graph, &options, &row);
     if (status == TT_OK)
         status =
             tt_plan_lower(p->graph, &job->backend->target, &options, plan_out);
@@ -276,7 +277,10 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     TT_TRY(tt__pipeline_make(job, v->accumulate, &p.pipe));
     if (tt__is_endless(p.pipe))
         let_stages_go(&recipe, tt_job_is_late(job));
-    tt_status status = tt_train_graph(&recipe, &p.io, &p.graph);
+    tt_status status =
+        tt__ages_momentum(job, p.pipe, &recipe.optim.stage_momentum);
+    if (status == TT_OK)
+        status = tt_train_graph(&recipe, &p.io, &p.graph);
     if (status == TT_OK && recipe.is_endless)
         status = tt__endless_check_graph(job, p.pipe, p.graph);
     if (status == TT_OK)

@@ -22,6 +22,7 @@ typedef struct tt_lower_row {
     // With several updates: the weights that are read, as updates before them since the
     // table began; and by how many updates they are carried on.
     int32_t version, ahead;
+    double rate; // of an update: the factor on its learning rate; 0: none
 } tt_lower_row;
 
 typedef struct tt_lower_options {

@@ -14,6 +14,7 @@ typedef struct tt_order {
     // place where the weights that it replaces are kept; 0: nowhere.
     int32_t place;
     int32_t ahead; // updates by which the weights are carried on
+    double rate;   // of an update: the factor on its learning rate; 0: none
     bool is_first, is_last;
     bool is_new; // the first row of its micro-batch: it takes the slot
     bool ends_step;

@@ -203,8 +203,10 @@ static tt_status add_rows(tt__lower *l)
                            "row %d of the schedule: there is no micro-batch %d",
                            i, row->micro);
         if (s >= 0)
-            plan->order[plan->n_order++] = (tt_order){
-                .segment = s, .micro = row->micro, .ahead = row->ahead};
+            plan->order[plan->n_order++] = (tt_order){.segment = s,
+                                                      .micro = row->micro,
+                                                      .ahead = row->ahead,
+                                                      .rate = row->rate};
         if (plan->n_order > 0 && row->phase == TT_UPDATE &&
             row->stage == first) // a stage may have nothing to update
             plan->order[plan->n_order - 1].ends_step = true;

@@ -24,11 +24,7 @@ static const tt_opt options[] = {
      "backup's workers, delay's updates, value's distance; below 0: its usual "
      "one",
      TT_OPT_F64, AT(bound), NULL, -1, 1e15},
-    {"staleness", "none",
-     "what is done about gradients of old weights: a lower rate, compensation, "
-     "less momentum, rejection, or weights that are predicted",
-     TT_OPT_CHOICE, AT(staleness),
-     "none|lr|compensate|momentum|reject|predict"},
+    TT_STALE_OPTION(AT(staleness)),
     {"reject", "8", "staleness=reject: gradients that are older, in updates",
      TT_OPT_I64, AT(reject), NULL, 0, 1e9},
     {"lambda", "0.04", "staleness=compensate: how much", TT_OPT_F64, AT(lambda),

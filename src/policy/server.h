@@ -3,9 +3,7 @@
 #ifndef TT_POLICY_SERVER_H
 #define TT_POLICY_SERVER_H
 
-#include "base/settings/opt.h"
-
-#include <stdint.h>
+#include "policy/stale.h"
 
 // Of every dynamic policy, at the beginning of its options: the clock that runs.
 typedef struct tt_pace_params {
@@ -13,16 +11,6 @@ typedef struct tt_pace_params {
         *schedule; // "seeded", "wall", or a file that a wall run has left
     double spread, jitter, pause, length, delay; // exchange/drawn.h
 } tt_pace_params;
-
-typedef enum tt_stale {
-    TT_STALE_NONE,
-    TT_STALE_LR,
-    TT_STALE_COMPENSATE,
-    TT_STALE_MOMENTUM,
-    TT_STALE_REJECT,
-    TT_STALE_PREDICT,
-    TT_N_STALE,
-} tt_stale;
 
 typedef enum tt_optimiser_place {
     TT_OPTIMISER_SERVER,

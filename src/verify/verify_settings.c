@@ -53,7 +53,7 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
 {
     for (int64_t i = 0; i < v->settings->n; i++) {
         const tt_setting *s = &v->settings->v[i];
-        if (!tt_distribution_has(s->key))
+        if (!tt_distribution_needs(v->settings, s->key))
             TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, v->arena));
     }
     if (precision == NULL)

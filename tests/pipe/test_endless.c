@@ -1,7 +1,7 @@
 // Pipes that are not emptied before each update. One rank carries out the table of several
 // stages, and must come to the weights that follow from the papers' formulas: gradients are
 // computed by a plain job at the weights that the formula says, stage by stage, and added to
-// the newest weights here. (That ranks come to the same as one rank: `tutti verify`,
+// the newest weights here, by the formula of the rule about old gradients too. (That ranks come to the same as one rank: `tutti verify`,
 // tests/e2e/ranks/endless.sh.)
 
 #include "base/alloc.h"
@@ -20,13 +20,19 @@ typedef struct weights {
     tt_tensor tensor[TENSORS], grad[TENSORS];
     int32_t stage[TENSORS];
     double *version[MOST_VERSIONS][TENSORS];
-    double *sum[TENSORS];
+    double *sum[TENSORS], *momentum[TENSORS];
 } weights;
 
 typedef struct trial {
     const char *family, *schedule;
     int stages, micro, steps;
+    const char *rule; // exchange.staleness; NULL: none
 } trial;
+
+static bool has_rule(const trial *t, const char *rule)
+{
+    return t->rule != NULL && strcmp(t->rule, rule) == 0;
+}
 
 static int32_t stage_of(const tt_graph *g, const char *name)
 {
@@ -53,6 +59,8 @@ static weights take_weights(const tt_job *plain, const tt_job *folded)
         w.tensor[w.n] = *t;
         w.stage[w.n] = stage_of(folded->graph, t->name);
         w.sum[w.n] = numbers(t->count);
+        w.momentum[w.n] = numbers(t->count);
+        memset(w.momentum[w.n], 0, 8 * (size_t)t->count);
         for (int v = 0; v < MOST_VERSIONS; v++)
             w.version[v][w.n] = numbers(t->count);
         CHECK_OK(tt_exec_read(plain->exec, t->val, w.version[0][w.n]));
@@ -65,6 +73,7 @@ static void free_weights(weights *w)
 {
     for (int64_t i = 0; i < w->n; i++) {
         tt_free(w->sum[i]);
+        tt_free(w->momentum[i]);
         for (int v = 0; v < MOST_VERSIONS; v++)
             tt_free(w->version[v][i]);
     }
@@ -99,18 +108,55 @@ static void add_micro(const trial *t, made *plain, weights *w, int micro,
     }
 }
 
+// Updates between what a micro-batch reads and its own update.
+static int age_of(const trial *t, int micro, int32_t stage)
+{
+    return micro / t->micro - version_of(t, micro, stage);
+}
+
+// Divided by the age of gradients that are more than one update old; the mean factor.
+static double rate_of(const trial *t, int step, int32_t stage)
+{
+    double sum = 0;
+    for (int m = 0; m < t->micro; m++) {
+        const int age = age_of(t, step * t->micro + m, stage);
+        sum += has_rule(t, "lr") && age > 1 ? 1.0 / age : 1;
+    }
+    return 0.1 * sum / t->micro;
+}
+
+// 0.9 less 1 - 1 / (age + 1), by the age when the pipe is full.
+static double momentum_of(const trial *t, int32_t stage)
+{
+    const double own = t->rule != NULL ? 0.9 : 0; // sgd has none
+    int most = 0;
+    for (int m = 0; m < t->steps * t->micro; m++)
+        if (age_of(t, m, stage) > most)
+            most = age_of(t, m, stage);
+    return has_rule(t, "momentum") ? own - 1 + 1.0 / (most + 1) : own;
+}
+
+static void update(const trial *t, weights *w, int64_t i, int step,
+                   double count)
+{
+    const double rate = rate_of(t, step, w->stage[i]);
+    const double keeps = momentum_of(t, w->stage[i]);
+    for (int64_t k = 0; k < w->tensor[i].count; k++) {
+        double *v = &w->momentum[i][k];
+        *v = keeps * *v + w->sum[i][k] / count;
+        w->version[step + 1][i][k] = w->version[step][i][k] - rate * *v;
+    }
+}
+
 static void make_step(const trial *t, made *plain, weights *w, int step)
 {
-    const double rate = 0.1;
     double count = 0;
     for (int64_t i = 0; i < w->n; i++)
         memset(w->sum[i], 0, 8 * (size_t)w->tensor[i].count);
     for (int m = 0; m < t->micro; m++)
         add_micro(t, plain, w, step * t->micro + m, &count);
     for (int64_t i = 0; i < w->n; i++)
-        for (int64_t k = 0; k < w->tensor[i].count; k++)
-            w->version[step + 1][i][k] =
-                w->version[step][i][k] - rate * w->sum[i][k] / count;
+        update(t, w, i, step, count);
 }
 
 static double distance(const tt_job *job, const weights *w, int version)
@@ -137,15 +183,19 @@ static made make_plain(const trial *t)
 
 static made make_folded(const trial *t, bool poison)
 {
-    char batch[32], micro[32], schedule[32];
+    char batch[32], micro[32], schedule[32], rule[48];
     snprintf(batch, sizeof batch, "batch=%d", 2 * t->micro);
     snprintf(micro, sizeof micro, "accumulate=%d", t->micro);
     snprintf(schedule, sizeof schedule, "pipe.schedule=%s", t->schedule);
+    snprintf(rule, sizeof rule, "exchange.staleness=%s",
+             t->rule != NULL ? t->rule : "none");
     const char *const more[] = {"precision=fp64",
                                 batch,
                                 micro,
                                 schedule,
-                                "optim=sgd",
+                                rule,
+                                t->rule != NULL ? "optim=momentum"
+                                                : "optim=sgd",
                                 "optim.lr=0.1",
                                 "optim.clip=0",
                                 "optim.weight_decay=0",
@@ -172,8 +222,10 @@ static void check_trial(const trial *t)
     }
     CHECK(tt_job_is_drained(folded.job));
     const double off = distance(folded.job, &w, t->steps);
-    CHECK_MSG(off < 1e-12, "%s of %s on %d stages, %d micro-batches: %g off",
-              t->schedule, t->family, t->stages, t->micro, off);
+    CHECK_MSG(off < 1e-12,
+              "%s of %s on %d stages, %d micro-batches, rule %s: %g off",
+              t->schedule, t->family, t->stages, t->micro,
+              t->rule != NULL ? t->rule : "none", off);
     // And it matters which weights are read.
     CHECK(t->stages == 1 || distance(folded.job, &w, t->steps - 1) > 1e-4);
     free_weights(&w);
@@ -188,6 +240,21 @@ TEST_SLOW(weights_follow_from_the_formulas_of_the_papers, 120)
         {"llama", "pipedream", 3, 2, 5}, {"llama", "2bw", 2, 1, 5},
         {"llama", "2bw", 4, 3, 4},       {"gpt", "pipedream", 3, 1, 6},
         {"gpt", "2bw", 3, 2, 4},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
+        check_trial(&trials[i]);
+}
+
+TEST_SLOW(what_is_done_about_old_gradients_follows_from_formulas, 120)
+{
+    const trial trials[] = {
+        {"llama", "pipedream", 4, 1, 9, "lr"},
+        {"gpt", "pipedream", 3, 1, 6, "lr"},
+        {"llama", "pipedream", 4, 2, 5, "lr"}, // of two ages in an update
+        {"llama", "2bw", 2, 1, 5, "lr"}, // one update old: that is no rule
+        {"llama", "pipedream", 4, 1, 9, "momentum"},
+        {"gpt", "pipedream", 3, 2, 5, "momentum"},
+        {"llama", "2bw", 4, 3, 4, "momentum"},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
         check_trial(&trials[i]);

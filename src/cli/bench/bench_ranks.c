@@ -60,7 +60,7 @@ static tt_status open_one(bench *b)
     const tt_peers alone = {.size = 1, .on_host = 1, .cores = b->peers->cores};
     tt_settings own = {.cache = from->cache};
     for (int64_t i = 0; i < from->n; i++)
-        if (!tt_distribution_has(from->v[i].key)) // one rank has no mesh
+        if (!tt_distribution_needs(from, from->v[i].key)) // there is no mesh
             TT_TRY(tt_settings_set(&own, from->v[i].key, from->v[i].value,
                                    from->v[i].origin, b->cli->arena));
     const int64_t value[] = {b->all->options.batch / n,

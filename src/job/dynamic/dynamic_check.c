@@ -216,7 +216,7 @@ double tt__dynamic_momentum(const tt_job *job)
     const double own = job->optim_params.params.momentum;
     return job->workers > 0 && !tt__crowd_is(job) &&
                    tt__server_params(job)->staleness == TT_STALE_MOMENTUM
-               ? own - (1 - 1.0 / tt__proxy_pushers(job))
+               ? tt_stale_momentum(own, tt__proxy_pushers(job) - 1)
                : own;
 }
 

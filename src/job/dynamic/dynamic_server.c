@@ -218,7 +218,7 @@ typedef struct update {
 static double rate_of(const tt_dynamic *d, const tt_server_push *push)
 {
     const int64_t old = tt_server_staleness(&d->server, push);
-    return d->params->staleness == TT_STALE_LR && old > 1 ? 1 / (double)old : 1;
+    return d->params->staleness == TT_STALE_LR ? tt_stale_rate(old) : 1;
 }
 
 static void correct(tt_dynamic *d, const tt_server_push *push)

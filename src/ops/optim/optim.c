@@ -211,6 +211,8 @@ static void update_param(tt_builder *b, const shared *s, int32_t id)
                tt_scalar(b, "step", TT_I64),
                s->skip},
     };
+    if (use->stage_momentum != NULL && s->stage >= 0)
+        node.params.momentum = use->stage_momentum[s->stage];
     if (!is_decayed) {
         node.params.weight_decay = 0;
         node.params.adapt = false;

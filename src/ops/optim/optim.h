@@ -97,6 +97,7 @@ typedef struct tt_optim_use {
     // all weights are updated together.
     int32_t n_stages;
     const tt_val *stage_count;
+    const double *stage_momentum; // instead of that of params; NULL: that
     // The factor on the loss that was differentiated, a state: gradients are divided
     // by it. With `guard`, what it is in the next step follows from this one.
     bool has_loss_scale;

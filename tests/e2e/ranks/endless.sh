@@ -37,6 +37,12 @@ verify 4 $gpt mesh.pipe=2 mesh.tensor=2 pipe.schedule=2bw accumulate=1
 verify 3 $lstm mesh.pipe=3 pipe.schedule=pipedream accumulate=2 recompute=full
 verify 2 $gpt mesh.pipe=2 pipe.schedule=pipedream accumulate=1 pipe.steps=2 verify.steps=5
 verify 2 $gpt mesh.pipe=2 pipe.schedule=2bw accumulate=2 data=synthetic data.size=400 data.classes=16
+# What is done about old gradients; of all stages by one rank too.
+verify 4 $gpt mesh.pipe=4 pipe.schedule=pipedream accumulate=1 exchange.staleness=lr
+verify 4 $gpt mesh.pipe=4 pipe.schedule=pipedream accumulate=2 exchange.staleness=momentum
+verify 3 $llama mesh.pipe=3 pipe.schedule=2bw accumulate=2 exchange.staleness=momentum
+verify 4 $gpt mesh.pipe=2 mesh.data=2 zero=3 pipe.schedule=pipedream accumulate=3 exchange.staleness=lr \
+    data=synthetic data.size=400 data.classes=16
 if [ "${ENDLESS:-}" = all ]; then
     for model in "$gpt" "$llama" "$lstm" "$resnet"; do
         for p in 2 3 4; do
@@ -72,6 +78,13 @@ common="model=gpt model.tied=false model.layers=2 model.heads=2 model.width=16 m
 cmp plain/checkpoints/step-00000012/model.safetensors \
     alone/checkpoints/step-00000012/model.safetensors ||
     fail "pipedream of one stage has other bits than training without stages"
+# Nothing is old there, so nothing is done about it.
+for rule in none lr momentum; do
+    "$tutti" train $common run=one-$rule optim=momentum pipe.schedule=pipedream exchange.staleness=$rule >out 2>&1 ||
+        fail "staleness=$rule of one stage: $(cat out)"
+    cmp one-none/checkpoints/step-00000012/model.safetensors \
+        one-$rule/checkpoints/step-00000012/model.safetensors || fail "$rule changes what one stage does"
+done
 # And so are stages that are emptied after each.
 "$tutti" train $common run=emptied pipe.schedule=pipedream mesh.pipe=2 pipe.steps=1 -n 2 >out 2>&1 ||
     fail "a step at a time: $(cat out)"
@@ -103,10 +116,11 @@ checkpoint.every: 60
 eval.every: 120
 pipe.steps: 20
 END
-for schedule in pipedream 2bw predict; do
-    "$tutti" train gpt.yaml pipe.schedule=$schedule run=$schedule -n 3 >out 2>&1 ||
-        fail "$schedule: $(cat out)"
-    "$tutti" train gpt.yaml pipe.schedule=$schedule run=killed-$schedule -n 3 >out 2>err &
+for schedule in pipedream 2bw predict lr; do
+    set -- pipe.schedule=$schedule
+    [ $schedule = lr ] && set -- pipe.schedule=pipedream accumulate=1 exchange.staleness=lr
+    "$tutti" train gpt.yaml "$@" run=$schedule -n 3 >out 2>&1 || fail "$schedule: $(cat out)"
+    "$tutti" train gpt.yaml "$@" run=killed-$schedule -n 3 >out 2>err &
     pid=$!
     i=0
     while [ ! -e killed-$schedule/checkpoints/step-00000060 ]; do
@@ -117,7 +131,7 @@ for schedule in pipedream 2bw predict; do
     kill -9 $(ps -o pid= --ppid $pid | sort -n | sed -n 2p)
     wait $pid
     pid=
-    "$tutti" train gpt.yaml pipe.schedule=$schedule run=killed-$schedule -n 3 >out 2>&1 ||
+    "$tutti" train gpt.yaml "$@" run=killed-$schedule -n 3 >out 2>&1 ||
         fail "$schedule, again: $(cat out)"
     grep -q 'resumed at\|all steps were made before' out || fail "$schedule, again: $(cat out)"
     for file in model optim; do
@@ -126,6 +140,11 @@ for schedule in pipedream 2bw predict; do
             fail "$schedule: other bits after it was killed"
     done
 done
+# Each rule is another run, so a run goes on under its own; what is evaluated has no stages.
+"$tutti" train gpt.yaml pipe.schedule=pipedream accumulate=1 run=lr train.steps=400 -n 3 >out 2>err &&
+    fail 'a run goes on under another rule'
+grep -q 'exchange.staleness  *lr  *none' err || fail "another rule: $(cat err)"
+"$tutti" eval lr >out 2>&1 || fail "eval of a run with a rule: $(cat out)"
 # A signal stops a run where the pipe is empty, and it goes on to the same bits.
 "$tutti" train gpt.yaml pipe.schedule=2bw run=stopped -n 3 >out 2>err &
 pid=$!
@@ -164,3 +183,11 @@ refused 'recompute=none would do' pipe.schedule=predict optim=momentum recompute
 refused 'eval.every=7 comes while micro-batches are on their way: it must be a multiple of pipe.steps=5, as 10 is' \
     pipe.schedule=2bw pipe.steps=5 eval.every=7
 refused 'train.stop=12' pipe.schedule=2bw pipe.steps=5 train.stop=12 checkpoint.every=100
+refused 'with pipe.schedule=1f1b no gradient is old; exchange.staleness=none would do' \
+    pipe.schedule=1f1b exchange.staleness=lr
+refused 'with pipe.schedule=auto no gradient is old' exchange.staleness=momentum
+refused 'pipe.schedule=predict would do' pipe.schedule=2bw exchange.staleness=predict
+refused 'is fixed by pipe.schedule=pipedream' pipe.schedule=pipedream exchange.staleness=reject
+refused 'an update overwrites them; exchange.staleness=lr would do' pipe.schedule=2bw exchange.staleness=compensate
+refused 'optim=adamw has none; optim=momentum would do' pipe.schedule=2bw optim=adamw exchange.staleness=momentum
+refused 'weights are predicted here' pipe.schedule=predict optim=momentum exchange.staleness=lr
