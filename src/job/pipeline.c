@@ -340,11 +340,10 @@ tt_status tt__pipeline_check_graph(const tt_pipe *pipe, const tt_graph *graph)
                          pipe->name, state);
 }
 
-tt_status tt__pipeline_rows(const tt_job *job, const tt_pipe *pipe,
-                            const tt_graph *graph, tt_lower_options *options,
+tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
+                            int32_t rank, tt_lower_options *options,
                             tt_lower_row **row_out)
 {
-    const int32_t rank = options->rank;
     *row_out = NULL;
     if (pipe == NULL)
         return TT_OK;
@@ -370,6 +369,6 @@ tt_status tt__pipeline_rows(const tt_job *job, const tt_pipe *pipe,
                     &row[options->n_rows]);
     tt_free(folded);
     *row_out = row;
-    return row != NULL ? tt__ages_rows(job, pipe, row, options->n_rows)
+    return row != NULL ? TT_OK
                        : tt_fail(TT_ERR_NOMEM, "no memory for a schedule");
 }

@@ -22,9 +22,9 @@ tt_status tt__pipeline_make(const tt_job *job, int64_t accumulate,
 // Refuses what a schedule with two copies of the model cannot train, in a sentence.
 tt_status tt__pipeline_check_graph(const tt_pipe *pipe, const tt_graph *graph);
 
-// The rows of options->rank, for lowering. The array is the caller's, who frees it.
-tt_status tt__pipeline_rows(const tt_job *job, const tt_pipe *pipe,
-                            const tt_graph *graph, tt_lower_options *options,
+// The rows of one rank, for lowering. The array is the caller's, who frees it.
+tt_status tt__pipeline_rows(const tt_pipe *pipe, const tt_graph *graph,
+                            int32_t rank, tt_lower_options *options,
                             tt_lower_row **row_out);
 
 #endif

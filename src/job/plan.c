@@ -233,7 +233,9 @@ tt_status tt__planned_lower(const tt_job *job, const tt__planned *p,
                                 .in_order = job->in_order};
     tt_lower_row *row = NULL;
     tt_status status =
-        tt__pipeline_rows(job, p->pipe, p->graph, &options, &row);
+        tt__pipeline_rows(p->pipe, p->graph, rank, &options, &row);
+    if (status == TT_OK && row != NULL)
+        status = tt__ages_rows(job, p->pipe, row, options.n_rows);
     if (status == TT_OK)
         status =
             tt_plan_lower(p->graph, &job->backend->target, &options, plan_out);

@@ -74,6 +74,15 @@ static tt_status add_places(tt__lower *l, int32_t buffer, tt_stash *stash)
     return TT_OK;
 }
 
+// A stage without weights has versions in the table, and nothing of which there are any.
+static bool keeps_any(const tt_plan *plan, int32_t stage)
+{
+    for (int32_t i = 0; i < plan->n_stashes; i++)
+        if (plan->stash[i].stage == stage)
+            return true;
+    return false;
+}
+
 // Which place each row reads, or keeps what it replaces in.
 static tt_status find_places(const tt__lower *l)
 {
@@ -98,7 +107,7 @@ static tt_status find_places(const tt__lower *l)
                            i, age, places + 1);
         if (at == plan->n_order || !tt__is_row(l, row, at))
             continue; // the stage has nothing to do in this phase
-        if (places > 0 && (age > 0 || is_update))
+        if ((age > 0 || is_update) && keeps_any(plan, row->stage))
             plan->order[at].place = 1 + row->version % places;
         at++;
     }

@@ -34,6 +34,9 @@ verify 3 $llama mesh.pipe=3 pipe.schedule=2bw accumulate=2 train.ema=0.9
 verify 4 $gpt mesh.pipe=4 pipe.schedule=predict accumulate=1
 verify 4 $gpt mesh.pipe=2 mesh.data=2 zero=3 pipe.schedule=2bw accumulate=3
 verify 4 $gpt mesh.pipe=2 mesh.tensor=2 pipe.schedule=2bw accumulate=1
+# Stages without weights: more of them than layers that have some.
+verify 4 model=mlp data=synthetic mesh.pipe=4 pipe.schedule=pipedream accumulate=1
+verify 4 model=mlp data=synthetic mesh.pipe=4 pipe.schedule=2bw accumulate=4
 verify 3 $lstm mesh.pipe=3 pipe.schedule=pipedream accumulate=2 recompute=full
 verify 2 $gpt mesh.pipe=2 pipe.schedule=pipedream accumulate=1 pipe.steps=2 verify.steps=5
 verify 2 $gpt mesh.pipe=2 pipe.schedule=2bw accumulate=2 data=synthetic data.size=400 data.classes=16
