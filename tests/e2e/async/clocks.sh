@@ -125,7 +125,7 @@ refused 'no gradient is old; exchange.staleness=none would do' exchange.clock=bs
 refused 'optim=momentum would do' exchange.staleness=momentum optim=adamw
 refused 'cannot be shared by 2 ranks' exchange.replicas=7 batch=14
 refused 'batch=16 would do' exchange.replicas=8 batch=12
-refused 'exchange.codec=powersgd would do' exchange.codec=factors
+refused 'exchange.local_steps=1 would do' exchange.codec=factors exchange.local_steps=2
 refused 'from 1 to 8.*exchange.bound=8 would do' exchange.clock=softsync exchange.bound=9
 refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median

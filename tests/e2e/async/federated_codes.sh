@@ -117,7 +117,7 @@ below() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a < b) }'
 }
 learn() {
-    rm -rf "$folder/$1"
+    rm -rf "${folder:?}/$1"
     train "$@" train.steps=16 checkpoint.every=0 exchange.fraction=0.5 exchange.local_lr=0.2 ||
         die "$*: $(cat "$folder/out")"
 }
@@ -136,7 +136,7 @@ done
 # What was decoded is no longer than the clip. In each round one client answers, and the norm is that of
 # the mean; a change is 0.2 long, what is decoded of a random code of it 0.4.
 one_client() {
-    rm -rf "$folder/$1"
+    rm -rf "${folder:?}/$1"
     train "$1" 1 exchange.fraction=0.03 log.every=1 precision=fp64 "$2" "$3"
 }
 one_client clipped exchange.codec=qsgd exchange.clip=0.1 || die "clip: $(cat "$folder/out")"
