@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """server - the rate of a sharded parameter server beside that of an all-reduce, and beside PyTorch's RPC.
 
-usage: bench/server.py TUTTI [--ranks 2,4] [--models gpt,mlp] [--rounds N] [--steps N] [--no-torch]
+usage: bench/server.py TUTTI [--ranks 2,4] [--models gpt,mlp] [--width N] [--rounds N] [--steps N] [--no-torch]
 
 The same network at equal ranks on shared memory, one thread each: all-reduce; exchange.policy=ps with bsp
 and exchange.server=sharded, by the wall clock. gpt: 4 layers of width 256, 8 samples of 64 tokens for each
-rank. mlp: 3 layers of width 1024, 8 images for each rank: hardly any computing, so that it is the way of
-gradients and weights that is measured; beside it server_torch.py runs, if a Python with PyTorch is found
+rank. mlp: 3 layers of width 1024 (--width), 8 images for each rank: hardly any computing, so that it is the way
+of gradients and weights that is measured; beside it server_torch.py runs, if a Python with PyTorch is found
 (find_torch.py). Each round runs all of them in turn, and ratios are of runs of the same round; printed is
 the median over rounds. A run's rate is that of its last four fifths.
 """
@@ -21,11 +21,11 @@ import tempfile
 import find_torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-IMAGE, LAYERS, WIDTH, BATCH = 28, 3, 1024, 8
+IMAGE, LAYERS, BATCH = 28, 3, 8
 MODELS = {
     "gpt": "model=gpt model.layers=4 model.heads=4 model.width=256 model.context=64 data=synthetic data.classes=512 "
            "data.size=200000",
-    "mlp": "model=mlp model.layers=%d model.width=%d data=synthetic image=%d" % (LAYERS, WIDTH, IMAGE),
+    "mlp": "model=mlp model.layers=%d model.width=%%d data=synthetic image=%d" % (LAYERS, IMAGE),
 }
 SERVER = ["exchange.policy=ps", "exchange.clock=bsp", "exchange.server=sharded", "exchange.schedule=wall"]
 
@@ -33,7 +33,8 @@ SERVER = ["exchange.policy=ps", "exchange.clock=bsp", "exchange.server=sharded",
 def tutti(args, model, ranks, more):
     """Steps per second."""
     with tempfile.TemporaryDirectory(prefix="server-") as folder:
-        words = [args.tutti, "train", *MODELS[model].split(), "batch=%d" % (BATCH * ranks), "optim=sgd", "optim.lr=0.05",
+        network = MODELS[model] % args.width if model == "mlp" else MODELS[model]
+        words = [args.tutti, "train", *network.split(), "batch=%d" % (BATCH * ranks), "optim=sgd", "optim.lr=0.05",
                  "threads=1", "train.steps=%d" % args.steps, "log.every=%d" % (args.steps // 5), "eval.every=0",
                  "checkpoint.every=0", "checkpoint.best=false", "run=" + folder + "/run", "-n", str(ranks), *more]
         done = subprocess.run(words, capture_output=True, text=True, timeout=900,
@@ -48,7 +49,7 @@ def tutti(args, model, ranks, more):
 
 
 def torch(args, ranks, python):
-    words = [python, os.path.join(HERE, "server_torch.py"), str(ranks), str(LAYERS), str(WIDTH),
+    words = [python, os.path.join(HERE, "server_torch.py"), str(ranks), str(LAYERS), str(args.width),
              str(IMAGE * IMAGE), str(BATCH * ranks), str(args.steps)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
@@ -75,6 +76,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--models", default="gpt,mlp")
+    parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--no-torch", action="store_true")
     args = parser.parse_args()
     args.tutti = os.path.abspath(args.tutti)
