@@ -83,6 +83,20 @@ tt_status tt__post_all(tt_dynamic *d, const tt__post *post, int n)
     return status;
 }
 
+tt_status tt__post_alive(const tt_dynamic *d)
+{
+    const tt_peers *peers = &d->job->peers;
+    bool moved = true;
+    tt_status status = TT_OK;
+    if (peers->size == 1)
+        return TT_OK;
+    tt_comm *comm = tt_comm_wire_borrow(peers->wire);
+    while (status == TT_OK && moved) // it looks for the lost when nothing moves
+        status = comm->def->progress(comm, &moved);
+    tt_comm_wire_give_back(peers->wire);
+    return status;
+}
+
 tt_status tt__post_sum(const tt_dynamic *d, double *v, int64_t n)
 {
     const tt_peers *peers = &d->job->peers;

@@ -18,6 +18,9 @@ typedef struct tt__post {
     int64_t bytes;
 } tt__post;
 tt_status tt__post_all(tt_dynamic *d, const tt__post *post, int n);
+// Fails if a rank was given up, this one too: it may have been stopped for a while, and have
+// gone on with messages that were there. The log must not have such a step.
+tt_status tt__post_alive(const tt_dynamic *d);
 // Sums over all ranks, in place: of numbers that one rank has and the others have not (0).
 tt_status tt__post_sum(const tt_dynamic *d, double *v, int64_t n);
 

@@ -205,8 +205,10 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     const double began = tt_clock_seconds();
     d->feed = feed;
     d->feed_user = user;
-    if (d->federated != NULL)
-        return tt__federated_step(d, result_out);
+    if (d->federated != NULL) {
+        TT_TRY(tt__federated_step(d, result_out));
+        return tt__post_alive(d);
+    }
     if (d->crowd == NULL || d->crowd->wall == NULL) // who may be ahead
         forget_step(d);
     if (job->peers.wire != NULL)
@@ -226,6 +228,7 @@ tt_status tt__dynamic_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     if (!d->is_live)
         TT_TRY(tell(d, result_out));
     d->seconds += tt_clock_seconds() - began;
+    TT_TRY(tt__post_alive(d));
     return result_out->count > 0
                ? TT_OK
                : tt_fail(TT_ERR_STATE,
