@@ -121,6 +121,7 @@ import os, pty, sys, time, signal
 def start(run, steps, *more):
     pid, fd = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL) # or it is as under nohup
         os.environ["TERM"] = "xterm"
         os.execv(sys.argv[1], ["tutti", "train", "gpt.yaml", "run=" + run,
                                "train.steps=%d" % steps, *more])
