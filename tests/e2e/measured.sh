@@ -82,6 +82,8 @@ fi
 unshare -T --monotonic 5000 true 2>/dev/null || exit 0
 command -v mpirun.openmpi >/dev/null || exit 0
 export ASAN_OPTIONS=fast_unwind_on_malloc=0 # or MPI's leaks have no names
+# Open MPI keeps its files in one folder for all its jobs, which the last to end removes.
+export OMPI_MCA_orte_tmpdir_base=$folder
 set -- train examples/gpt-tiny.yaml run="$folder/apart" threads=1 log.trace=true
 mpirun.openmpi --allow-run-as-root --oversubscribe -n 1 "$TUTTI" "$@" : \
     -n 1 unshare -T --monotonic 5000 "$TUTTI" "$@" >"$folder/out" 2>&1 ||

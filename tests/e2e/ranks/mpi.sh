@@ -11,6 +11,8 @@ here=$(pwd)
 export XDG_STATE_HOME="$folder/state" OMP_NUM_THREADS=1
 # Open MPI binds two ranks to two cores: other tests are there already.
 export OMPI_MCA_hwloc_base_binding_policy=none
+# Open MPI keeps its files in one folder for all its jobs, which the last to end removes.
+export OMPI_MCA_orte_tmpdir_base=$folder
 export LSAN_OPTIONS="suppressions=$here/tests/leaks.txt:print_suppressions=0"
 export ASAN_OPTIONS=fast_unwind_on_malloc=0
 cd "$folder" || exit 1

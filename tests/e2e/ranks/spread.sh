@@ -12,6 +12,8 @@ build=$(dirname "$tutti")
 here=$(pwd)
 export XDG_STATE_HOME="$folder/state" XDG_CACHE_HOME="$folder/cache"
 export OMP_NUM_THREADS=1 OMPI_MCA_hwloc_base_binding_policy=none
+# Open MPI keeps its files in one folder for all its jobs, which the last to end removes.
+export OMPI_MCA_orte_tmpdir_base=$folder
 export LSAN_OPTIONS="suppressions=$here/tests/leaks.txt:print_suppressions=0"
 export ASAN_OPTIONS=fast_unwind_on_malloc=0:verify_asan_link_order=0
 cd "$folder" || exit 1

@@ -318,19 +318,28 @@ __host__ __device__ static inline constexpr int whole_of(int c)
                                   : 0;
 }
 
-// x + residual of N numbers that lie `stride` apart.
+// x + residual of N numbers that lie `stride` apart. AT_ONCE of both are asked for before
+// the first is used: more would leave no registers for residuals while x is held.
+enum { AT_ONCE = 8 };
+
 template <int N>
 __device__ static inline void load(const tt_cuda_code_args &a, int64_t from,
                                    int stride, float *e)
 {
+    const bool has_residual = a.residual != NULL;
 #pragma unroll
-    for (int t = 0; t < N; t++)
-        e[t] = a.x[from + t * stride];
-    if (a.residual == NULL)
-        return;
+    for (int first = 0; first < N; first += AT_ONCE) {
+        float residual[AT_ONCE];
 #pragma unroll
-    for (int t = 0; t < N; t++)
-        e[t] = __fadd_rn(e[t], a.residual[from + t * stride]);
+        for (int t = 0; t < AT_ONCE; t++) {
+            const int64_t at = from + (first + t) * stride;
+            e[first + t] = a.x[at];
+            residual[t] = has_residual ? a.residual[at] : 0.f;
+        }
+#pragma unroll
+        for (int t = 0; has_residual && t < AT_ONCE; t++)
+            e[first + t] = __fadd_rn(e[first + t], residual[t]);
+    }
 }
 
 // The first `blocks` blocks, of whole_of(C) numbers each.
@@ -452,6 +461,39 @@ template <int C> __global__ void add(tt_cuda_code_sum_args a)
     }
 }
 
+// The same of codes with a byte for each number, four numbers a thread. Blocks are a
+// multiple of four numbers, so only the last one can end within four.
+template <int C> __global__ void add_four(tt_cuda_code_sum_args a)
+{
+    const int64_t blocks = (a.packet.n + a.block - 1) / a.block;
+    const int64_t i = 4 * (blockIdx.x * (int64_t)THREADS + threadIdx.x);
+    if (i >= a.packet.n)
+        return;
+    const int64_t b = i / a.block;
+    float sum[4];
+    for (int64_t r = 0; r < a.peers; r++) {
+        const uint8_t *body = a.packets + r * a.packet.capacity + PACKET_HEADER;
+        const float scale = ((const float *)body)[b];
+        const float unit = unit_of<C>(&scale);
+        // A code ends where its numbers do, but packets have room to the next 8 bytes.
+        const uint32_t four = *(const uint32_t *)(body + 4 * blocks + i);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const float v =
+                value_of<C>(&scale, unit, (int)(four >> 8 * k & 0xffu));
+            sum[k] = r == 0 ? v : __fadd_rn(sum[k], v);
+        }
+    }
+    if (i + 4 <= a.packet.n) {
+        *(float4 *)(a.y + i) = {sum[0], sum[1], sum[2], sum[3]};
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (i + k < a.packet.n)
+            a.y[i + k] = sum[k];
+}
+
 // ---- launchers -------------------------------------------------------------
 
 static unsigned grid_of(int64_t blocks)
@@ -495,6 +537,14 @@ static const char *launch_sum(tt_cuda *c, const tt_cuda_code_sum_args *a)
 {
     TRY(tt_cuda_packet_open(c, &a->packet, a->peers, a->packets,
                             (uint32_t *)a->scratch));
+    const bool is_aligned = a->block % 4 == 0 && (uintptr_t)a->y % 16 == 0 &&
+                            (uintptr_t)a->packets % 4 == 0;
+    if constexpr (per_byte(C) == 1)
+        if (is_aligned) {
+            add_four<C><<<(unsigned)ceil_div(ceil_div(a->packet.n, 4), THREADS),
+                          THREADS, 0, c->stream>>>(*a);
+            return launched();
+        }
     const int64_t blocks = ceil_div(a->packet.n, a->block);
     add<C><<<grid_of(blocks), THREADS, 0, c->stream>>>(*a);
     return launched();

@@ -16,13 +16,14 @@
 //
 // A sum goes back: runs are counted in tiles and scanned, bytes written out in scratch
 // memory, their digits added up, one replica after another. Bound by memory: numbers are
-// read twice, the second time from the cache; there is a byte for five of them. A packet
+// read once where a block fits into shared memory; there is a byte for five of them. A packet
 // that no encoder writes is noted as a fault; nothing outside is touched.
 
 #include "backend/cuda/dev/codec/entropy.cuh"
 
 enum { THREADS = SCAN_THREADS, EACH = TT_CUDA_TILE / THREADS };
 enum { PER = 5, ZEROS = 121, RUN = 243, LONGEST = 14 };
+enum { MOST_KEPT = 40 << 10 }; // bytes
 
 // Numbers of block b, and the bytes of all.
 __device__ static inline int length_of(int64_t n, int64_t block, int64_t b)
@@ -44,18 +45,18 @@ static unsigned threads_for(int64_t block)
 
 // ---- pack ------------------------------------------------------------------
 
-// The largest size of a block, in all threads; e goes to `left`.
+// The largest size of a block, in all threads; e goes to `to`, if there is one.
 __device__ static inline uint32_t most_of(const tt_cuda_entropy_args &a,
-                                          int64_t from, int n)
+                                          int64_t from, int n, float *to)
 {
     __shared__ uint32_t room[THREADS / 32];
     uint32_t most = 0;
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
         float e = a.x[from + i];
-        if (a.residual != NULL) {
+        if (a.residual != NULL)
             e = __fadd_rn(e, a.residual[from + i]);
-            a.left[from + i] = e;
-        }
+        if (to != NULL)
+            to[i] = e;
         const uint32_t size = __float_as_uint(e) & 0x7fffffffu;
         most = size > most ? size : most;
     }
@@ -86,17 +87,21 @@ __device__ static inline int digit_of(float e, float by)
     return (int)floorf(v) + 1;
 }
 
-// A CUDA block has a block. A thread makes whole bytes, whose digits lie in five parts
-// of the block, so neighbours read neighbours. It has other numbers than in the first
-// loop: `left` is read after the barrier in most_of.
+// A CUDA block has a block, and keeps it in shared memory (IS_KEPT) where it has room. A
+// thread makes whole bytes, whose digits lie in five parts of the block, so neighbours
+// read neighbours. It has other numbers than in the first loop: they are read after the
+// barrier in most_of.
+template <bool IS_KEPT>
 __global__ void pack_blocks(tt_cuda_entropy_args a, int64_t each,
                             uint8_t *bytes)
 {
+    extern __shared__ float kept[];
     const int64_t b = blockIdx.x, from = b * a.block;
     const int n = length_of(a.packet.n, a.block, b), m = (n + PER - 1) / PER;
-    const float scale = scale_of(most_of(a, from, n), a.sparsity);
+    float *sum = IS_KEPT ? kept : a.residual != NULL ? a.left + from : NULL;
+    const float scale = scale_of(most_of(a, from, n, sum), a.sparsity);
     const float by = inverse(1.f, scale);
-    const float *e = a.residual != NULL ? a.left + from : a.x + from;
+    const float *e = sum != NULL ? sum : a.x + from;
     for (int j = threadIdx.x; j < m; j += blockDim.x) {
         int byte = 0, weight = 1;
 #pragma unroll
@@ -226,8 +231,16 @@ extern "C" const char *tt_cuda_threelc(tt_cuda *c,
     const entropy_room r = entropy_room_of(a->scratch, 1, tiles, 2);
     uint64_t *before = r.count, *begin = r.count + tiles;
     const unsigned grid = (unsigned)tiles;
-    pack_blocks<<<(unsigned)blocks, threads_for(a->block), 0, c->stream>>>(
-        *a, ceil_div(a->block, PER), r.bytes);
+    const int64_t own = a->block * (int64_t)sizeof(float);
+    const int64_t each = ceil_div(a->block, PER);
+    if (own <= MOST_KEPT)
+        pack_blocks<true>
+            <<<(unsigned)blocks, threads_for(a->block), own, c->stream>>>(
+                *a, each, r.bytes);
+    else
+        pack_blocks<false>
+            <<<(unsigned)blocks, threads_for(a->block), 0, c->stream>>>(
+                *a, each, r.bytes);
     find_last<<<grid, THREADS, 0, c->stream>>>(r.bytes, bytes, before);
     TRY(tt_cuda_scan_most(c, before, tiles, r.scan, NULL));
     count<<<grid, THREADS, 0, c->stream>>>(r.bytes, bytes, before, begin);
