@@ -11,8 +11,10 @@ enum { N = 1000 };
 static void fill(float *x, double *wide)
 {
     srand(3);
-    for (int i = 0; i < N; i++)
-        wide[i] = x[i] = (float)(rand() % 2001 - 1000) / 700;
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(rand() % 2001 - 1000) / 700;
+        wide[i] = (double)x[i];
+    }
 }
 
 // As workers sum a gradient that lies in several tensors, and one that is a vector.
