@@ -80,7 +80,8 @@ static bool has_pattern(const char *word)
 tt_status tt_cli_systems_find(tt_cli *cli, const char *word,
                               const tt_system **system_out, int *n_out)
 {
-    const bool is_one = !has_pattern(word) && strcmp(word, "all") != 0;
+    const bool is_one = tt_ends_with(word, ".yaml") ||
+                        (!has_pattern(word) && strcmp(word, "all") != 0);
     const int most = is_one ? 1 : tt_system_count;
     tt_system *s = tt_arena_alloc(cli->arena, most * (int64_t)sizeof *s);
     if (s == NULL)
