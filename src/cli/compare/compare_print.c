@@ -107,6 +107,10 @@ tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
         if (compared->system[i].refusal != NULL)
             tt_str_addf(out, "%s did not run: %s\n", compared->system[i].name,
                         compared->system[i].refusal);
+        else if (compared->system[i].failure != NULL)
+            tt_str_addf(out, "%s ran %d of %d rounds: %s\n",
+                        compared->system[i].name, compared->system[i].n_rounds,
+                        compared->rounds, compared->system[i].failure);
     return tt_str_status(out);
 }
 
@@ -139,11 +143,14 @@ static void add_system(tt_json *json, const tt_compared *c,
     tt_json_str(json, "system", s->name);
     if (s->refusal != NULL)
         tt_json_str(json, "refusal", s->refusal);
+    if (s->failure != NULL)
+        tt_json_str(json, "failure", s->failure);
     for (int f = 0; s->field != NULL && c->field_name[f] != NULL; f++)
         tt_json_str(json, c->field_name[f], s->field[f]);
     if (s->settings != NULL)
         tt_json_str(json, "settings", s->settings);
     if (s->refusal == NULL) {
+        tt_json_i64(json, "rounds", s->n_rounds);
         add_interval(json, "step_seconds", &s->step);
         add_interval(json, "exposed_seconds", &s->exposed);
         tt_json_f64(json, "bytes", s->bytes);
@@ -217,7 +224,9 @@ void tt_compare_csv(const tt_compared *compared, tt_str *out)
         for (int k = 0; k < 11; k++)
             add_number(out, s->refusal == NULL ? v[k] : (double)NAN);
         tt_str_add(out, ",");
-        add_quoted(out, s->refusal != NULL ? s->refusal : "");
+        add_quoted(out, s->refusal != NULL   ? s->refusal
+                        : s->failure != NULL ? s->failure
+                                             : "");
         tt_str_add(out, "\n");
     }
 }

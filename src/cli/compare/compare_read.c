@@ -201,7 +201,8 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
     out->exposed = isnan(waiting)
                        ? usual(&m, "comm/exposed_seconds", is_mean, arena)
                        : waiting * out->step;
-    out->exposed = fmin(out->exposed, out->step); // medians of their own
+    if (out->exposed > out->step) // medians of their own
+        out->exposed = out->step;
     out->bytes = usual(&m, "comm/bytes", is_mean, arena);
     out->staleness = read_staleness(folder, arena);
     read_facts(folder, out, arena);
@@ -260,9 +261,12 @@ static double exposed_of(const run *r, double at)
     return r->exposed;
 }
 
-static double by_step(const run *r, double at)
+// Steps of a federation have other samples than those of the rest.
+static double by_units(const run *r, double at)
 {
-    return loss_at_step(&r->loss, (int64_t)at);
+    return r->units > 0
+               ? loss_at_step(&r->loss, (int64_t)(at / r->units + 1e-6))
+               : (double)NAN;
 }
 
 static double by_time(const run *r, double at)
@@ -291,18 +295,20 @@ static tt_interval over_rounds(const reading *r, int system, number_fn *number,
                  : (tt_interval){(double)NAN, (double)NAN, (double)NAN};
 }
 
-// What the shortest run had: steps and seconds.
-static void shortest(const reading *r, double *steps_out, double *seconds_out)
+// What the shortest run had: tokens or images, and seconds.
+static void shortest(const reading *r, double *units_out, double *seconds_out)
 {
-    double steps = (double)INFINITY, seconds = (double)INFINITY;
+    double units = (double)INFINITY, seconds = (double)INFINITY;
     for (int i = 0; i < r->of->n * r->of->rounds; i++) {
-        const tt_metric_series *s = &r->run[i].loss;
-        if (!r->run[i].is_there)
+        const run *one = &r->run[i];
+        const tt_metric_series *s = &one->loss;
+        if (!one->is_there)
             continue;
-        steps = fmin(steps, (double)s->step[s->n - 1]);
+        if (one->units > 0)
+            units = fmin(units, (double)s->step[s->n - 1] * one->units);
         seconds = fmin(seconds, (double)s->seconds[s->n - 1]);
     }
-    *steps_out = isfinite(steps) ? steps : 0;
+    *units_out = isfinite(units) ? units : 0;
     *seconds_out = isfinite(seconds) ? seconds : 0;
 }
 
@@ -343,7 +349,15 @@ static tt_status add_words(const tt_compare *c, const tt_compare_one *one,
     return out->source != NULL && out->settings != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-static tt_status fill(const reading *r, int i, double steps, double seconds,
+static int rounds_of(const reading *r, int system)
+{
+    int n = 0;
+    for (int k = 0; k < r->of->rounds; k++)
+        n += run_of(r, system, k)->is_there;
+    return n;
+}
+
+static tt_status fill(const reading *r, int i, double units, double seconds,
                       tt_compared_system *out)
 {
     const tt_compare_one *one = &r->of->one[i];
@@ -351,9 +365,12 @@ static tt_status fill(const reading *r, int i, double steps, double seconds,
     TT_TRY(add_words(r->of, one, out));
     if (first == NULL) {
         if (out->refusal == NULL)
-            out->refusal = "it has not run yet";
+            out->refusal = "it has not come to its end yet";
         return TT_OK;
     }
+    out->failure = out->refusal; // of a later round
+    out->refusal = NULL;
+    out->n_rounds = rounds_of(r, i);
     out->loss = &first->loss;
     out->units = first->units;
     out->bytes = first->bytes;
@@ -361,7 +378,7 @@ static tt_status fill(const reading *r, int i, double steps, double seconds,
     out->staleness = first->staleness;
     out->step = over_rounds(r, i, step_of, 0);
     out->exposed = over_rounds(r, i, exposed_of, 0);
-    out->at_samples = over_rounds(r, i, by_step, steps);
+    out->at_samples = over_rounds(r, i, by_units, units);
     out->at_time = over_rounds(r, i, by_time, seconds);
     const char *name =
         tt_arena_printf(r->of->cli->arena, "%s-trace", one->name);
@@ -387,7 +404,7 @@ tt_status tt_compare_read(const tt_compare *c, tt_compared *out)
 {
     tt_arena *arena = c->cli->arena;
     reading r = {.of = c};
-    double steps = 0, worst = -(double)INFINITY;
+    double worst = -(double)INFINITY;
     r.run = tt_arena_alloc(arena,
                            (int64_t)c->n * c->rounds * (int64_t)sizeof *r.run);
     tt_compared_system *s = tt_arena_alloc(arena, c->n * (int64_t)sizeof *s);
@@ -395,14 +412,13 @@ tt_status tt_compare_read(const tt_compare *c, tt_compared *out)
         return TT_ERR_NOMEM;
     memset(r.run, 0, (size_t)(c->n * c->rounds) * sizeof *r.run);
     TT_TRY(read_all(&r));
-    shortest(&r, &steps, &out->seconds);
+    shortest(&r, &out->units, &out->seconds);
     for (int i = 0; i < c->n; i++) {
-        TT_TRY(fill(&r, i, steps, out->seconds, &s[i]));
+        TT_TRY(fill(&r, i, out->units, out->seconds, &s[i]));
         const run *first = first_round(&r, i);
         if (first == NULL)
             continue;
         out->unit = first->unit;
-        out->units = steps * first->units;
         if (s[i].at_samples.mid > worst)
             worst = s[i].at_samples.mid;
     }

@@ -151,7 +151,8 @@ static void add_refusals(const tt_compared *c, tt_str *out)
 {
     bool has_any = false;
     for (int i = 0; i < c->n; i++) {
-        if (c->system[i].refusal == NULL)
+        const tt_compared_system *s = &c->system[i];
+        if (s->refusal == NULL && s->failure == NULL)
             continue;
         if (!has_any)
             tt_str_add(out, "<section><h2 id=\"refused\">What could not run, "
@@ -159,9 +160,11 @@ static void add_refusals(const tt_compared *c, tt_str *out)
                             "aria-labelledby=\"refused\">\n");
         has_any = true;
         tt_str_add(out, "<tr><th scope=\"row\">");
-        tt__html_add(out, c->system[i].name);
+        tt__html_add(out, s->name);
         tt_str_add(out, "</th><td>");
-        tt__html_add(out, c->system[i].refusal);
+        if (s->refusal == NULL)
+            tt_str_addf(out, "ran %d of %d rounds: ", s->n_rounds, c->rounds);
+        tt__html_add(out, s->refusal != NULL ? s->refusal : s->failure);
         tt_str_add(out, "</td></tr>\n");
     }
     if (has_any)
@@ -258,15 +261,33 @@ static void add_taxonomy(const tt_compared *c, tt_str *out)
     tt_str_add(out, "</table></div></section>\n");
 }
 
+// Whether a step of each has as many samples as that of any other.
+static bool has_one_batch(const tt_compared *c)
+{
+    double units = 0;
+    for (int i = 0; i < c->n; i++) {
+        const tt_compared_system *s = &c->system[i];
+        if (s->refusal != NULL)
+            continue;
+        if (units > 0 && s->units != units)
+            return false;
+        units = s->units;
+    }
+    return true;
+}
+
 static void add_again(const tt_compared *c, tt_str *out)
 {
     tt_str_add(out, "<section><h2>To see it again</h2>\n<pre tabindex=\"0\" "
                     "role=\"group\" aria-label=\"the command\">");
     tt__html_add(out, c->command);
     tt_str_addf(out,
-                "</pre>\n<p>All systems had the same kernels, data, initial "
-                "weights and global batch%s. What is finished is not run "
-                "again.</p></section>\n",
+                "</pre>\n<p>All systems had the same kernels, data%s%s. What "
+                "is finished is not run again.</p></section>\n",
+                has_one_batch(c) ? ", initial weights and global batch"
+                                 : " and initial weights; a step of some has "
+                                   "other samples than one of others, as "
+                                   "where clients train by themselves",
                 c->rounds > 1 ? "; rounds went through them forth and back, "
                                 "so that other work on the machine hit all "
                                 "alike"

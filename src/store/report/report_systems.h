@@ -39,6 +39,8 @@ typedef struct tt_compared_system {
     const char *settings;            // on these ranks: "mesh.pipe=4 ..."
     const char *const *field;        // of the taxonomy
     const char *refusal;             // why it did not run; NULL: it did
+    const char *failure;             // of a later round; NULL: none failed
+    int n_rounds;                    // that ran
     const tt_metric_series *loss;    // seconds begin with the first step
     double units;                    // tokens or images of a step
     tt_interval step, exposed;       // seconds
