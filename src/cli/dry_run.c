@@ -81,6 +81,7 @@ static void print_json(tt_session *s, const tt_train_memory *memory,
     tt_json_i64(&json, "parameters", tt_job_parameters(s->job));
     tt_json_i64(&json, "ranks", s->job->peers.size);
     tt_json_i64(&json, "steps", s->steps);
+    tt_json_i64(&json, "samples_per_step", s->job->step_samples);
     tt_json_i64(&json, "samples_per_epoch", s->epoch);
     tt_json_open(&json, "memory", '{');
     tt_json_i64(&json, "rank", s->job->peers.rank);

@@ -32,6 +32,8 @@ static tt_status describe(const tt_compare *c, tt_str *out)
         tt_str_addf(out, "until_loss: %.17g\n", c->until_loss);
     if (!isnan(c->until_seconds))
         tt_str_addf(out, "until_seconds: %.17g\n", c->until_seconds);
+    if (!isnan(c->until_samples))
+        tt_str_addf(out, "until_samples: %.17g\n", c->until_samples);
     for (const char *const *s = c->extra; *s != NULL; s++)
         tt_str_addf(out, "# %s\n", *s);
     if (c->launch[0] != NULL)
@@ -147,8 +149,11 @@ static tt_status open_folder(const tt_compare *c, tt_lock *lock)
     TT_TRY(check_own(c, &has_old));
     TT_TRY(describe(c, &text));
     tt_status status = TT_OK;
-    if (tt_cli_has(c->cli, "--fresh") && has_old)
-        status = set_aside(c);
+    if (tt_cli_has(c->cli, "--fresh") && has_old) {
+        status = tt_file_lock_look(c->folder); // nobody may be at work there
+        if (status == TT_OK)
+            status = set_aside(c);
+    }
     if (status == TT_OK)
         status = tt_file_make_folder(c->folder);
     if (status == TT_OK)
@@ -194,6 +199,7 @@ static tt_status run_one(const tt_compare *c, tt_compare_one *one,
         say(c, k, name, "is there already", -1);
         return TT_OK;
     }
+    TT_TRY(tt_compare_find_steps(c, one));
     TT_TRY(tt_compare_child(c, one, name, is_trace, &outcome, &why));
     const double seconds = tt_clock_seconds() - began;
     if (outcome == TT_COMPARE_REFUSED && !is_trace)
@@ -270,12 +276,10 @@ static tt_status name_it(const tt_compare *c, tt_compared *out)
                : TT_ERR_NOMEM;
 }
 
-static tt_status write_page(const tt_compare *c, const tt_compared *compared,
-                            const char *page)
+static tt_status write_page(const tt_compared *compared, const char *page)
 {
     tt_str text = {0};
     tt_status status = tt_report_systems(compared, &text);
-    (void)c;
     if (status == TT_OK)
         status = tt_file_replace(page, tt_str_text(&text), text.n);
     tt_str_fini(&text);
@@ -305,8 +309,6 @@ static tt_status show(const tt_compare *c, int *exit_out)
         return TT_ERR_NOMEM;
     TT_TRY(tt_compare_read(c, &compared));
     TT_TRY(name_it(c, &compared));
-    TT_TRY(write_page(c, &compared, page));
-    TT_TRY(write_csv(c, &compared));
     if (tt_cli_has(c->cli, "--json"))
         tt_compare_json(c, &compared, page, &text);
     else
@@ -316,7 +318,9 @@ static tt_status show(const tt_compare *c, int *exit_out)
         has_any = has_any || compared.system[i].refusal == NULL;
     if (!has_any)
         *exit_out = TT_EXIT_NO;
-    TT_TRY(tt_cli_print(&text));
+    TT_TRY(tt_cli_print(&text)); // first: what was measured is seen
+    TT_TRY(write_csv(c, &compared));
+    TT_TRY(write_page(&compared, page));
     if (!c->is_silent)
         fprintf(stderr, "page: %s\n", page);
     return TT_OK;

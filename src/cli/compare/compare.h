@@ -3,6 +3,7 @@
 //   cmd_compare.c      the folder, the rounds, the end
 //   compare_ask.c      what is asked for
 //   compare_check.c    what no run could work with
+//   compare_args.c     what one run is called with
 //   compare_child.c    one run: the program itself, as `tutti train`, in a process
 //   compare_read.c     what the runs left behind, as numbers
 //   compare_lanes.c    one step of a run, from its trace
@@ -32,6 +33,7 @@ typedef struct tt_compare_one { // a system
     const char *name; // of its folders
     const char *word; // for system=
     const char *refusal;
+    int64_t steps; // of its runs; 0: as many as all have
 } tt_compare_one;
 
 typedef struct tt_compare {
@@ -41,8 +43,8 @@ typedef struct tt_compare {
     int rounds;
     int n;
     tt_compare_one *one;
-    double until_loss, until_seconds; // NaN: no such end
-    int64_t steps;                    // of a run
+    double until_loss, until_seconds, until_samples; // NaN: no such end
+    int64_t steps;                                   // of a run
     const char *const *extra; // settings of all runs: key=value; NULL ends them
     const char *const
         *launch;    // words that start ranks, before the program's own
@@ -62,6 +64,10 @@ tt_status tt_compare_child(const tt_compare *c, const tt_compare_one *one,
                            const char *name, bool is_trace,
                            tt_compare_outcome *outcome_out,
                            const char **why_out);
+
+// How many steps a system needs for the samples that end its runs: a step of a federation
+// has those of its clients.
+tt_status tt_compare_find_steps(const tt_compare *c, tt_compare_one *one);
 
 // Whether the run NAME is finished.
 bool tt_compare_is_done(const tt_compare *c, const char *name);

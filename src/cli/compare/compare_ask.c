@@ -15,8 +15,6 @@
 #include <strings.h>
 
 enum { ONES_MAX = 512, ROUNDS_MAX = 64, EXTRA_MAX = 24, LAUNCH_MAX = 64 };
-static const int64_t points = 40;        // of a curve
-static const int64_t no_end = 100000000; // steps of a run that time ends
 
 // ---- numbers with units --------------------------------------------------
 
@@ -105,7 +103,7 @@ static tt_status ask_end(tt_compare *c)
     const int64_t batch = whole(c, "batch") > 0 ? whole(c, "batch") : 8;
     const char *equals = until != NULL ? strchr(until, '=') : NULL;
     char *end = NULL;
-    c->until_loss = c->until_seconds = (double)NAN;
+    c->until_loss = c->until_seconds = c->until_samples = (double)NAN;
     c->steps = whole(c, "train.steps");
     const double number = equals != NULL ? strtod(equals + 1, &end) : 0;
     const bool is_number = equals != NULL && end != equals + 1 &&
@@ -115,14 +113,24 @@ static tt_status ask_end(tt_compare *c)
     else if (until != NULL && is_number && strncmp(until, "time=", 5) == 0)
         c->until_seconds = number;
     else if (until != NULL && is_number && strncmp(until, "samples=", 8) == 0)
-        c->steps = (int64_t)ceil(number / (double)batch);
+        c->until_samples = number;
     else if (until != NULL)
         return tt_fail(TT_ERR_ARG,
                        "--until %s: cannot be read; it is written "
                        "as %s",
                        until, example);
+    if (!isnan(c->until_samples))
+        c->steps = (int64_t)fmin(ceil(number / (double)batch),
+                                 (double)TT_COMPARE_NO_END);
     if (!isnan(c->until_seconds) || (!isnan(c->until_loss) && c->steps == 0))
-        c->steps = no_end;
+        c->steps = TT_COMPARE_NO_END;
+    const tt_setting *steps =
+        tt_settings_find(&c->cli->settings, "train.steps");
+    if (c->steps < 1 && steps != NULL && strcmp(steps->value, "0") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "train.steps=%s: is no number of steps, as "
+                       "train.steps=100",
+                       steps->value);
     if (c->steps < 1)
         return tt_fail(TT_ERR_ARG,
                        "how long shall each run be? train.steps=N says it, or "
@@ -133,13 +141,6 @@ static tt_status ask_end(tt_compare *c)
 
 static void ask_logs(asking *a)
 {
-    tt_arena *arena = a->c->cli->arena;
-    const int64_t steps = a->c->steps;
-    const int64_t often = steps >= no_end      ? 10
-                          : steps < 50         ? 1
-                          : steps < points * 5 ? 5
-                                               : steps / points;
-    add_extra(a, tt_arena_printf(arena, "log.every=%lld", (long long)often));
     add_extra(a, "log.tensorboard=false");
     add_extra(a, "checkpoint.every=0");
     add_extra(a, "checkpoint.minutes=0");
@@ -232,11 +233,16 @@ static tt_status ask_folder(tt_compare *c)
                                  tt_config_text(&cli->settings, "model"),
                                  cli->arena, &usual));
     const char *slash = strrchr(usual, '/');
-    c->folder = run != NULL && run->value[0] != '\0'
-                    ? run->value
-                    : tt_arena_printf(cli->arena, "runs/compare-%s",
-                                      slash != NULL ? slash + 1 : usual);
-    return c->folder != NULL ? TT_OK : TT_ERR_NOMEM;
+    char *folder = run != NULL && run->value[0] != '\0'
+                       ? tt_arena_strdup(cli->arena, run->value)
+                       : tt_arena_printf(cli->arena, "runs/compare-%s",
+                                         slash != NULL ? slash + 1 : usual);
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) // --fresh
+        folder[--n] = '\0'; // puts an ending there
+    c->folder = folder;
+    return TT_OK;
 }
 
 // The words of --launch, which spaces part.

@@ -29,27 +29,33 @@ static tt_status check_csv(const tt_compare *c)
         return tt_fail(TT_ERR_ARG,
                        "--csv %s: is no name of a file, as --csv table.csv",
                        path);
-    if (slash == NULL || slash == path || slash - path >= (int)sizeof folder)
-        return TT_OK;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return tt_file_is_folder(folder)
-               ? TT_OK
-               : tt_fail(TT_ERR_ARG, "--csv %s: there is no folder %s", path,
-                         folder);
+    const int n = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+    snprintf(folder, sizeof folder, "%.*s", n, path);
+    if (n == 0)
+        snprintf(folder, sizeof folder, ".");
+    if (!tt_file_is_folder(folder))
+        return tt_fail(TT_ERR_ARG, "--csv %s: there is no folder %s", path,
+                       folder);
+    return tt_fail_context(tt_file_check_folder(folder), "--csv %s", path);
 }
 
-// The settings of one run.
-static tt_status check_one(const tt_compare *c, const tt_compare_one *one)
+tt_status tt__compare_settings(const tt_compare *c, const tt_compare_one *one,
+                               tt_settings *out)
 {
     tt_arena *arena = c->cli->arena;
     const tt_settings *given = &c->cli->settings;
-    tt_settings all = {0};
     for (int64_t i = 0; i < given->n; i++)
-        TT_TRY(tt_settings_set(&all, given->v[i].key, given->v[i].value,
+        TT_TRY(tt_settings_set(out, given->v[i].key, given->v[i].value,
                                given->v[i].origin, arena));
-    TT_TRY(tt_settings_set(&all, "system", one->word, "command line", arena));
-    TT_TRY(tt_system_apply(&all, c->ranks, arena));
-    return tt_keys_check(&all, NULL, arena);
+    TT_TRY(tt_settings_set(out, "system", one->word, "command line", arena));
+    return tt_system_apply(out, c->ranks, arena);
+}
+
+static tt_status check_one(const tt_compare *c, const tt_compare_one *one)
+{
+    tt_settings all = {0};
+    TT_TRY(tt__compare_settings(c, one, &all));
+    return tt_keys_check(&all, NULL, c->cli->arena);
 }
 
 // A setting that every system refuses in the same words is the user's, not theirs.
@@ -71,8 +77,18 @@ static tt_status check_settings(const tt_compare *c)
     return first[0] == '\0' ? TT_OK : tt_fail(TT_ERR_ARG, "%s", first);
 }
 
+// Names of which none is known: nothing is to be left behind that another try would meet.
+static tt_status check_known(const tt_compare *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->one[i].is_known)
+            return TT_OK;
+    return tt_fail(TT_ERR_ARG, "%s", c->one[0].refusal);
+}
+
 tt_status tt__compare_check(const tt_compare *c)
 {
+    TT_TRY(check_known(c));
     TT_TRY(check_pace(c));
     TT_TRY(check_csv(c));
     return check_settings(c);

@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_read.h"
-#include "cli/compare/compare.h"
-#include "policy/policy.h"
+#include "cli/compare/compare_parts.h"
 #include "store/metrics.h"
 
 #include <errno.h>
@@ -19,25 +18,15 @@
 #include <math.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 512, LOOK_EVERY = 5, TRACE_STEPS = 6, POINTS = 3 };
+enum { LOOK_EVERY = 5, POINTS = 3 };
 static const int64_t output_max = 64 << 20;
-
-typedef struct child {
-    const tt_compare *of;
-    const char *folder; // of the run
-    const char *out, *log;
-    const char *program; // what is started: this one, or a launcher
-    const char *arg[ARGS_MAX];
-    int n;
-    pid_t pid;
-    bool is_over;  // its end was reached: a signal was sent by us
-    bool is_asked; // the user's signal was handed on
-} child;
 
 const char *tt_compare_path(const tt_compare *c, const char *name,
                             const char *ending)
@@ -51,119 +40,13 @@ bool tt_compare_is_done(const tt_compare *c, const char *name)
     return path != NULL && tt_file_exists(path);
 }
 
-// ---- what it is called with ----------------------------------------------
-
-static void add(child *p, const char *arg)
-{
-    if (arg != NULL && p->n < ARGS_MAX - 1)
-        p->arg[p->n++] = arg;
-}
-
-static bool is_own_key(const char *word)
-{
-    return strncmp(word, "run=", 4) == 0 || strncmp(word, "system=", 7) == 0;
-}
-
-// Files and settings as they were typed; flags and their values are not for it.
-static void add_given(child *p)
-{
-    const tt_cli *cli = p->of->cli;
-    for (int i = 0; i < cli->n_given; i++) {
-        const char *word = cli->given[i];
-        bool is_value = false;
-        for (int k = 0; k < cli->n_flags; k++)
-            is_value = is_value || cli->flag_value[k] == word;
-        const bool is_file =
-            tt_ends_with(word, ".yaml") || tt_ends_with(word, ".yml");
-        if (word[0] != '-' && !is_value && !is_own_key(word) &&
-            (is_file || strchr(word, '=') != NULL))
-            add(p, word);
-    }
-}
-
-// The launcher's words, and this program by its path, which ranks elsewhere need too.
-static tt_status add_program(child *p)
-{
-    const char *const *word = p->of->launch;
-    char path[PATH_MAX];
-    p->program = "/proc/self/exe";
-    if (word[0] == NULL) {
-        add(p, "tutti");
-        return TT_OK;
-    }
-    const ssize_t n = readlink(p->program, path, sizeof path - 1);
-    if (n < 0)
-        return tt_fail(TT_ERR_IO, "/proc/self/exe: cannot be read: %s",
-                       strerror(errno));
-    path[n] = '\0';
-    p->program = word[0];
-    for (; *word != NULL; word++)
-        add(p, *word);
-    add(p, tt_arena_strdup(p->of->cli->arena, path));
-    return TT_OK;
-}
-
-// A server's clocks and proxies that only a drawn clock knows.
-static bool is_drawn(const tt_settings *s)
-{
-    const tt_setting *clock = tt_settings_find(s, "exchange.clock");
-    const tt_setting *proxies = tt_settings_find(s, "exchange.proxies");
-    return (clock != NULL && strcmp(clock->value, "absp") == 0) ||
-           (proxies != NULL && strcmp(proxies->value, "0") != 0);
-}
-
-// Workers at their own pace go by the wall clock, because a comparison is about times; a
-// clock that is drawn has none that could be compared. Clients of a federation have no other.
-static bool is_by_wall(const child *p, const tt_compare_one *one)
-{
-    const tt_setting *policy =
-        tt_settings_find(&one->system.settings, "exchange.policy");
-    const tt_policy_def *def =
-        policy != NULL ? tt_policy_find(policy->value) : NULL;
-    const tt_opt *o;
-    if (tt_cli_has(p->of->cli, "--seeded") || def == NULL || def->is_drawn ||
-        is_drawn(&one->system.settings) ||
-        tt_settings_find(&p->of->cli->settings, "exchange.schedule") != NULL ||
-        tt_settings_find(&one->system.settings, "exchange.schedule") != NULL)
-        return false;
-    for (o = def->options; o != NULL && o->name != NULL; o++)
-        if (strcmp(o->name, "schedule") == 0)
-            return true;
-    return false;
-}
-
-static tt_status make_args(child *p, const tt_compare_one *one, bool is_trace)
-{
-    tt_arena *arena = p->of->cli->arena;
-    TT_TRY(add_program(p));
-    add(p, "train");
-    for (const char *const *s = p->of->extra; *s != NULL; s++)
-        add(p, *s);
-    add_given(p);
-    add(p, tt_arena_printf(arena, "system=%s", one->word));
-    add(p, tt_arena_printf(arena, "run=%s", p->folder));
-    if (is_by_wall(p, one))
-        add(p, "exchange.schedule=wall");
-    if (is_trace) {
-        add(p, "log.trace=true");
-        add(p, "log.every=1");
-        add(p, "eval.batches=1");
-    }
-    add(p, tt_arena_printf(arena, "train.steps=%lld",
-                           (long long)(is_trace ? TRACE_STEPS : p->of->steps)));
-    add(p, tt_arena_printf(arena, "-n%d", p->of->ranks));
-    add(p, "--json");
-    p->arg[p->n] = NULL;
-    return TT_OK;
-}
-
 // ---- the process ---------------------------------------------------------
 
-static tt_status start(child *p)
+static tt_status start(tt__compare_run *p)
 {
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
     posix_spawn_file_actions_t actions;
-    char *argv[ARGS_MAX];
+    char *argv[TT_COMPARE_ARGS];
     for (int i = 0; i <= p->n; i++) // exec changes none of them
         memcpy(&argv[i], &p->arg[i], sizeof argv[i]);
     int error = posix_spawn_file_actions_init(&actions);
@@ -199,12 +82,25 @@ static double newest_loss(const tt_metrics *m)
     return n == POINTS ? sum / n : (double)NAN;
 }
 
+// Whether its metrics have grown since they were looked at last.
+static bool has_news(tt__compare_run *p)
+{
+    struct stat info;
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/metrics.jsonl", p->folder);
+    if (n < 0 || n >= (int)sizeof path || stat(path, &info) != 0 ||
+        info.st_size == p->seen)
+        return false;
+    p->seen = info.st_size;
+    return true;
+}
+
 // Whether what ends a run has come about.
-static bool is_reached(const child *p)
+static bool is_reached(tt__compare_run *p)
 {
     const tt_compare *c = p->of;
     tt_metrics m;
-    if (isnan(c->until_loss) && isnan(c->until_seconds))
+    if ((isnan(c->until_loss) && isnan(c->until_seconds)) || !has_news(p))
         return false;
     tt_arena *arena = tt_arena_create();
     const bool is_read =
@@ -215,7 +111,7 @@ static bool is_reached(const child *p)
     return is_it;
 }
 
-static void look(child *p)
+static void look(tt__compare_run *p)
 {
     if (*p->of->stop != 0 && !p->is_asked) {
         p->is_asked = true;
@@ -227,7 +123,7 @@ static void look(child *p)
 }
 
 // Waits for its end; returns its exit status, -1 where a signal killed it.
-static int wait_for(child *p)
+static int wait_for(tt__compare_run *p)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
     for (int turn = 1;; turn++) {
@@ -245,19 +141,24 @@ static int wait_for(child *p)
 
 // ---- what it said --------------------------------------------------------
 
-// The sentence of a failure: of the JSON on its standard output.
-static const char *sentence(const child *p)
+// A file of JSON; NULL: it is not there, or is none.
+static const tt_json_value *read_json(const char *path, tt_arena *arena)
 {
-    tt_arena *arena = p->of->cli->arena;
     tt_str text = {0};
     const tt_json_value *root = NULL;
-    const char *said = NULL;
-    if (tt_file_read(p->out, output_max, &text) == TT_OK &&
-        tt_json_read(tt_str_text(&text), text.n, p->out, arena, &root) == TT_OK)
-        said = tt_json_text(tt_json_get(root, "error"), NULL);
-    if (said != NULL)
-        said = tt_arena_strdup(arena, said);
+    if (tt_file_read(path, output_max, &text) != TT_OK ||
+        tt_json_read(tt_str_text(&text), text.n, path, arena, &root) != TT_OK)
+        root = NULL;
     tt_str_fini(&text);
+    return root;
+}
+
+// The sentence of a failure: of the JSON on its standard output.
+static const char *sentence(const tt__compare_run *p)
+{
+    tt_arena *arena = p->of->cli->arena;
+    const char *said =
+        tt_json_text(tt_json_get(read_json(p->out, arena), "error"), NULL);
     return said != NULL ? said
                         : tt_arena_printf(arena,
                                           "it ended without a word; %s "
@@ -266,10 +167,35 @@ static const char *sentence(const child *p)
 }
 
 // It is finished when what it said at its end is under its final name.
-static tt_status keep(const child *p, const char *name)
+static tt_status keep(const tt__compare_run *p, const char *name)
 {
     const char *path = tt_compare_path(p->of, name, ".json");
     return path != NULL ? tt_file_rename(p->out, path) : TT_ERR_NOMEM;
+}
+
+// Whether it says itself that it stopped in good order. A launcher that was sent a signal
+// has an exit status of its own.
+static bool has_stopped(const tt__compare_run *p)
+{
+    tt_arena *arena = p->of->cli->arena;
+    const char *path = tt_arena_printf(arena, "%s/facts.json", p->folder);
+    if (path == NULL)
+        return false;
+    const char *outcome =
+        tt_json_text(tt_json_get(read_json(path, arena), "outcome"), "");
+    return strcmp(outcome, "stopped") == 0 || strcmp(outcome, "done") == 0;
+}
+
+static tt_status begin(const tt_compare *c, const char *name,
+                       tt__compare_run *out)
+{
+    *out = (tt__compare_run){.of = c,
+                             .folder = tt_compare_path(c, name, ""),
+                             .out = tt_compare_path(c, name, ".out"),
+                             .log = tt_compare_path(c, name, ".log")};
+    return out->folder != NULL && out->out != NULL && out->log != NULL
+               ? TT_OK
+               : TT_ERR_NOMEM;
 }
 
 tt_status tt_compare_child(const tt_compare *c, const tt_compare_one *one,
@@ -277,24 +203,63 @@ tt_status tt_compare_child(const tt_compare *c, const tt_compare_one *one,
                            tt_compare_outcome *outcome_out,
                            const char **why_out)
 {
-    child p = {.of = c,
-               .folder = tt_compare_path(c, name, ""),
-               .out = tt_compare_path(c, name, ".out"),
-               .log = tt_compare_path(c, name, ".log")};
-    if (p.folder == NULL || p.out == NULL || p.log == NULL)
-        return TT_ERR_NOMEM;
-    TT_TRY(make_args(&p, one, is_trace));
+    tt__compare_run p;
+    TT_TRY(begin(c, name, &p));
+    TT_TRY(tt__compare_args(&p, one,
+                            is_trace ? TT__COMPARE_TRACE : TT__COMPARE_RUN));
     TT_TRY(start(&p));
     const int status = wait_for(&p);
     *outcome_out = TT_COMPARE_DONE;
     if (status == TT_EXIT_STOPPED && p.is_asked)
         *outcome_out = TT_COMPARE_STOPPED;
-    else if (status != TT_EXIT_OK && !(status == TT_EXIT_STOPPED && p.is_over))
+    else if (status != TT_EXIT_OK &&
+             !(p.is_over && (status == TT_EXIT_STOPPED || has_stopped(&p))))
         *outcome_out = *c->stop != 0 ? TT_COMPARE_STOPPED : TT_COMPARE_REFUSED;
     if (*outcome_out == TT_COMPARE_REFUSED)
         *why_out = sentence(&p);
     if (*outcome_out == TT_COMPARE_DONE)
         return keep(&p, name);
     (void)tt_file_remove(p.out);
+    return TT_OK;
+}
+
+// ---- samples -------------------------------------------------------------
+
+// The samples of a federation's step, which its data say; 0: a dry run refuses it, and
+// so will the run.
+static tt_status ask_samples(const tt_compare *c, const tt_compare_one *one,
+                             double *samples_out)
+{
+    const char *name = tt_arena_printf(c->cli->arena, "%s-dry", one->name);
+    tt__compare_run p;
+    if (name == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(begin(c, name, &p));
+    TT_TRY(tt__compare_args(&p, one, TT__COMPARE_DRY));
+    TT_TRY(start(&p));
+    (void)wait_for(&p);
+    *samples_out = tt_json_number(
+        tt_json_get(read_json(p.out, c->cli->arena), "samples_per_step"), 0);
+    (void)tt_file_remove(p.out);
+    (void)tt_file_remove(p.log);
+    return TT_OK;
+}
+
+tt_status tt_compare_find_steps(const tt_compare *c, tt_compare_one *one)
+{
+    tt_settings all = {0};
+    double samples = 0;
+    if (isnan(c->until_samples) || one->steps > 0 ||
+        tt__compare_settings(c, one, &all) != TT_OK)
+        return TT_OK;
+    const tt_setting *batch = tt_settings_find(&all, "batch");
+    const tt_setting *policy = tt_settings_find(&all, "exchange.policy");
+    if (policy != NULL && strcmp(policy->value, "federated") == 0)
+        TT_TRY(ask_samples(c, one, &samples));
+    else if (batch != NULL)
+        samples = strtod(batch->value, NULL);
+    if (samples > 0)
+        one->steps = (int64_t)fmin(ceil(c->until_samples / samples),
+                                   (double)TT_COMPARE_NO_END);
     return TT_OK;
 }
