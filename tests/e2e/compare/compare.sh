@@ -99,8 +99,19 @@ grep -q overrides "$folder/err" && die 'it is read as settings'
 sed -i 's/1m$/2m/' "$folder/own.yaml"
 own && die 'another system under the same name'
 grep -q 'own.yaml has changed since' "$folder/err" || die "$(cat "$folder/err")"
-compare nosuch -n 2 run="$folder/none" && die 'nothing ran and all is well'
-grep -q '^nosuch did not run: unknown system' "$folder/out" || die 'no sentence'
+compare vdnn -n 2 run="$folder/none" train.steps=2 && die 'nothing ran and all is well'
+grep -q '^vdnn did not run: ' "$folder/out" || die 'no sentence'
+
+# A typo leaves nothing behind that the right word would meet.
+for word in dpd 'nosuch*' nosuch.yaml; do
+    compare --system "$word" -n 2 run="$folder/typo" && die "$word is known"
+    [ "$(wc -l <"$folder/err")" -eq 1 ] || die "$word: $(cat "$folder/err")"
+    [ ! -e "$folder/typo" ] || die "$word: it has begun"
+done
+compare dpd -n 2 run="$folder/typo" || grep -q 'did you mean ddp' "$folder/err" ||
+    die "no sentence: $(cat "$folder/err")"
+compare ddp -n 2 train.steps=many run="$folder/typo" && die 'many steps'
+grep -q 'train.steps=many: is no number' "$folder/err" || die "$(cat "$folder/err")"
 
 # Another program starts the ranks, or says why it cannot.
 compare ddp -n 2 run="$folder/launch" train.steps=2 --repeat 1 --no-timeline \
