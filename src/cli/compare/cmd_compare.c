@@ -200,6 +200,8 @@ static tt_status run_one(const tt_compare *c, tt_compare_one *one,
         return TT_OK;
     }
     TT_TRY(tt_compare_find_steps(c, one));
+    if (*c->stop != 0)
+        return TT_OK;
     TT_TRY(tt_compare_child(c, one, name, is_trace, &outcome, &why));
     const double seconds = tt_clock_seconds() - began;
     if (outcome == TT_COMPARE_REFUSED && !is_trace)
@@ -256,8 +258,9 @@ static tt_status name_it(const tt_compare *c, tt_compared *out)
     const char *file = c->cli->file != NULL ? c->cli->file : "settings";
     const char *slash = strrchr(file, '/');
     tt_machine_cpu(cpu, sizeof cpu);
-    out->title = tt_arena_printf(arena, "%d systems on %d ranks: %s", c->n,
-                                 c->ranks, slash != NULL ? slash + 1 : file);
+    out->title = tt_arena_printf(
+        arena, "%d system%s on %d rank%s: %s", c->n, c->n > 1 ? "s" : "",
+        c->ranks, c->ranks > 1 ? "s" : "", slash != NULL ? slash + 1 : file);
     tt_str_addf(&about, "%s, %d cores; each system %s", cpu, tt_machine_cores(),
                 c->rounds == 1 ? "once" : "");
     if (c->rounds > 1)

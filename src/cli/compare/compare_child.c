@@ -36,8 +36,10 @@ const char *tt_compare_path(const tt_compare *c, const char *name,
 
 bool tt_compare_is_done(const tt_compare *c, const char *name)
 {
-    const char *path = tt_compare_path(c, name, ".json");
-    return path != NULL && tt_file_exists(path);
+    const char *said = tt_compare_path(c, name, ".json");
+    const char *metrics = tt_compare_path(c, name, "/metrics.jsonl");
+    return said != NULL && metrics != NULL && tt_file_exists(said) &&
+           tt_file_exists(metrics); // its folder may have been removed since
 }
 
 // ---- the process ---------------------------------------------------------

@@ -40,7 +40,7 @@ tt_status tt__compare_settings(const tt_compare *c, const tt_compare_one *one,
                                tt_settings *out);
 
 // The words that start a run, and the program that they are for.
-tt_status tt__compare_args(tt__compare_run *run, const tt_compare_one *one,
+tt_status tt__compare_args(tt__compare_run *p, const tt_compare_one *one,
                            tt__compare_kind kind);
 
 #endif

@@ -90,6 +90,12 @@ page = open(r["page"]).read()
 assert "ran 1 of 2 rounds: the &lt;second&gt; round" in page
 TEXT
 
+# A run whose folder was removed is made again.
+rm -rf "$folder/rounds/zero-1-1"
+failing || die "$(cat "$folder/err")"
+grep -q 'zero-1-1: done' "$folder/err" || die "not made again: $(cat "$folder/err")"
+grep -q 'zero-1-2: is there already' "$folder/err" || die 'the other one too'
+
 # Proxies and chains are known to the drawn clock alone, wherever they are set.
 for setting in exchange.proxies=2 exchange.chain=2; do
     compare parameter-server -n 4 $setting run="$folder/$setting" train.steps=4 \
