@@ -38,10 +38,32 @@ void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
     EACH(s, ((T *)y)[i] = (T)a * ((const T *)x)[i] + (T)b * ((T *)y)[i]);
 }
 
-void tt_vector_sum(const tt_vector_span *s, const void *x, const void *y,
-                   void *z)
+static void add_two(const tt_vector_span *s, const void *x, const void *y,
+                    void *z)
 {
     EACH(s, ((T *)z)[i] = ((const T *)x)[i] + ((const T *)y)[i]);
+}
+
+// A piece of all vectors after another: what is summed so far stays in the nearest memory, and
+// z, which may be any of them, is written last.
+void tt_vector_sum(const tt_vector_span *s, int32_t m, const void *const *x,
+                   void *z)
+{
+    enum { PIECE = 8192 }; // bytes
+    _Alignas(64) char so_far[PIECE];
+    const int64_t bytes = tt_vector_bytes(s);
+    if (m == 1 && x[0] != z)
+        memcpy(z, x[0], (size_t)bytes);
+    for (int64_t at = 0; m > 1 && at < bytes; at += PIECE) {
+        const int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        const tt_vector_span piece = {s->is_wide, n / (s->is_wide ? 8 : 4)};
+        const char *sum = (const char *)x[0] + at;
+        for (int32_t k = 1; k < m; k++) {
+            char *to = k + 1 < m ? so_far : (char *)z + at;
+            add_two(&piece, sum, (const char *)x[k] + at, to);
+            sum = to;
+        }
+    }
 }
 
 // Zeros that are added up: a NaN where a number is none or has no end.

@@ -28,8 +28,8 @@ void tt_vector_scale(const tt_vector_span *s, double a, void *y);
 // y = a x + b y
 void tt_vector_mix(const tt_vector_span *s, double a, const void *x, double b,
                    void *y);
-// z = x + y
-void tt_vector_sum(const tt_vector_span *s, const void *x, const void *y,
+// z = x[0] + x[1] + ... of `m` vectors, in this order; z may be one of them.
+void tt_vector_sum(const tt_vector_span *s, int32_t m, const void *const *x,
                    void *z);
 bool tt_vector_is_finite(const tt_vector_span *s, const void *x);
 double tt_vector_squares(const tt_vector_span *s, const void *x);

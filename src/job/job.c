@@ -38,6 +38,8 @@ void tt_job_close(tt_job *job)
         return;
     tt__dynamic_close(job->dynamic);
     tt_exec_destroy(job->exec);
+    if (job->room != NULL)
+        tt_comm_wire_take_back(job->peers.wire, TT_LEND_JOB);
     tt_plan_destroy(job->plan);
     tt_graph_destroy(job->graph);
     tt_pipe_destroy(job->pipe);
@@ -151,6 +153,8 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
     TT_TRY(make_pace(job));
     own.rows = job->pipe != NULL;
     own.pace = job->pace;
+    TT_TRY(tt__wall_job_room(job));
+    own.room = job->room;
     TT_TRY(tt_exec_create(job->plan, job->backend, &own, &job->exec));
     TT_TRY(make_inputs(job));
     if (tt__is_endless(job->pipe))

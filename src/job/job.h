@@ -78,6 +78,7 @@ typedef struct tt_job {
     int64_t chunks; // of the loss; after tt_job_plan
     bool in_order;  // its collectives: ranks' plans would differ otherwise
     tt_exec *exec;
+    void *room;         // what it keeps, if all ranks see that; or NULL
     const double *pace; // per segment, from tt_job_start; NULL: no trial.pace
     tt_tensors tensors; // all states; after tt_job_plan
     void *x, *y;        // this rank's part of one micro-batch on the host
@@ -86,7 +87,6 @@ typedef struct tt_job {
     int64_t step;       // steps done, skipped ones too
     int64_t until;      // a pipe is empty after this step; 0: unknown
     tt_stretch stretch;
-
     int64_t step_samples; // of one step
     double rate;          // optim.lr, scaled
     double lr;            // of the next steps; starts as `rate`

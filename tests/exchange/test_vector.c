@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { N = 1000 };
 
@@ -40,18 +41,42 @@ TEST(squares_of_parts_have_the_bits_of_the_whole)
     }
 }
 
-TEST(sums_of_two_vectors_are_as_if_added_in_place)
+// In place too, over more than a piece, and a piece that is not whole.
+TEST(a_sum_of_vectors_is_as_if_one_was_added_after_another)
 {
-    float x[N], y[N], z[N];
-    double wide[N];
-    fill(x, wide);
-    for (int i = 0; i < N; i++)
-        y[i] = x[N - 1 - i] * 3;
-    const tt_vector_span all = {false, N};
-    tt_vector_sum(&all, x, y, z);
-    tt_vector_add(&all, 1, x, y);
-    for (int i = 0; i < N; i++)
-        CHECK(z[i] == y[i]);
+    enum { M = 4, LONG = 5001 };
+    static double wide[M][LONG], wide_sum[LONG];
+    static float x[M][LONG], sum[LONG];
+    srand(5);
+    for (int k = 0; k < M; k++)
+        for (int i = 0; i < LONG; i++) {
+            wide[k][i] = (rand() % 2001 - 1000) / 700.0 * (1 + 100.0 * k);
+            x[k][i] = (float)wide[k][i];
+        }
+    const void *xs[M] = {x[0], x[1], x[2], x[3]};
+    const void *wides[M] = {wide[0], wide[1], wide[2], wide[3]};
+    for (int m = 1; m <= M; m++) {
+        for (int i = 0; i < LONG; i++) {
+            sum[i] = x[0][i];
+            wide_sum[i] = wide[0][i];
+            for (int k = 1; k < m; k++) {
+                sum[i] += x[k][i];
+                wide_sum[i] += wide[k][i];
+            }
+        }
+        float *last = x[m - 1];
+        double *wide_last = wide[m - 1];
+        float kept[LONG];
+        double wide_kept[LONG];
+        memcpy(kept, last, sizeof kept);
+        memcpy(wide_kept, wide_last, sizeof wide_kept);
+        tt_vector_sum(&(tt_vector_span){false, LONG}, m, xs, last);
+        tt_vector_sum(&(tt_vector_span){true, LONG}, m, wides, wide_last);
+        CHECK(memcmp(last, sum, sizeof sum) == 0);
+        CHECK(memcmp(wide_last, wide_sum, sizeof wide_sum) == 0);
+        memcpy(last, kept, sizeof kept);
+        memcpy(wide_last, wide_kept, sizeof wide_kept);
+    }
 }
 
 TEST(a_number_without_end_is_found_wherever_it_is)

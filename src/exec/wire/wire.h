@@ -57,6 +57,7 @@ typedef enum tt_wire_use {
     TT_LEND_WEIGHTS,  // that several ranks change
     TT_LEND_LETTERS,  // what workers and servers send each other
     TT_LEND_WORKER,   // what a worker's executor keeps
+    TT_LEND_JOB, // what the job's executor keeps, if it is the worker's too
     TT_LEND_USES,
 } tt_wire_use;
 void *tt_comm_wire_lend(tt_comm_wire *wire, tt_wire_use use, int64_t bytes);

@@ -78,6 +78,7 @@ typedef struct tt_dynamic {
     tt__dynamic_part *part;
     int64_t *bound; // ranks + 1: shards, in elements
     tt_exec *exec;  // computes gradients
+    bool is_one;    // it is the job's: weights are updated where they are read
     char *room;     // what it keeps, if all ranks see that; or NULL
     bool *wanted;   // steps of the update of this rank's shard
     tt_server server;

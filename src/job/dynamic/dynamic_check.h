@@ -18,6 +18,8 @@ int32_t tt__dynamic_servers(const tt_job *job);
 // In configure: how many workers there are; later, what has no meaning.
 tt_status tt__dynamic_count(tt_job *job);
 tt_status tt__dynamic_check(tt_job *job);
+// In start: job->room, if the job's executor will be its worker's too (wall_memory.c).
+tt_status tt__wall_job_room(tt_job *job);
 
 // What the optimiser is built with. Asynchrony acts like a momentum of 1 - 1 / workers
 // (Mitliagkas 2016), which staleness=momentum takes off, below 0 if need be.

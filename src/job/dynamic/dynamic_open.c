@@ -86,6 +86,7 @@ static tt_status make_workers(tt_dynamic *d)
     for (int32_t i = 0; i < d->n_own; i++) {
         d->own[i].weights = vector_of(&d->all);
         d->own[i].gradient = vector_of(&d->all);
+        d->own[i].is_placed = d->is_one;
         has_all =
             has_all && d->own[i].weights != NULL && d->own[i].gradient != NULL;
     }
@@ -195,6 +196,8 @@ static tt_status begin_workers(tt_dynamic *d)
 // The workers' executor begins with the model as it is, also with what is not learnt.
 static tt_status copy_states(tt_dynamic *d)
 {
+    if (d->is_one)
+        return TT_OK;
     const tt_tensors *all = &d->job->tensors;
     int64_t most = 0;
     for (int64_t i = 0; i < all->n; i++)
@@ -217,7 +220,6 @@ static tt_status copy_states(tt_dynamic *d)
 static tt_status open(tt_dynamic *d)
 {
     tt_job *job = d->job;
-    tt_exec_options options = {0};
     d->arena = tt_arena_create();
     if (d->arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for workers");
@@ -234,8 +236,7 @@ static tt_status open(tt_dynamic *d)
     TT_TRY(cut_shards(d));
     TT_TRY(tt__copies_open(d));
     TT_TRY(tt__dynamic_steps(d));
-    options.room = tt__worker_room(d);
-    TT_TRY(tt_exec_create(job->plan, job->backend, &options, &d->exec));
+    TT_TRY(tt__worker_exec_open(d));
     TT_TRY(copy_states(d));
     if (tt_job_is_federated(job))
         return tt__federated_open(d);
@@ -329,9 +330,7 @@ void tt__dynamic_close(tt_dynamic *d)
     tt__federated_close(d);
     tt_str_fini(&d->record);
     tt_free(d->list);
-    tt_exec_destroy(d->exec);
-    if (d->room != NULL)
-        tt_comm_wire_take_back(d->job->peers.wire, TT_LEND_WORKER);
+    tt__worker_exec_close(d);
     tt_free(d->wanted);
     tt_free(d->now);
     tt_free(d->sum);

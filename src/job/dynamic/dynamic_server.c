@@ -421,7 +421,7 @@ tt_status tt__dynamic_update(tt_dynamic *d, double count, double rate)
     if (holds_any)
         TT_TRY(
             tt_exec_run_part(job->exec, TT_RUN_UPDATE, d->wanted, NULL, NULL));
-    return tt__dynamic_read(d);
+    return d->is_one ? TT_OK : tt__dynamic_read(d); // workers read them there
 }
 
 // Workers have made their steps: weights move by the mean of their changes.

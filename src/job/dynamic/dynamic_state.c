@@ -287,7 +287,7 @@ static tt_status load_vectors(tt_dynamic *d, char *from)
         tt__dynamic_worker *w = tt__worker_own(d, i);
         if (w != NULL) {
             memcpy(w->weights, from, (size_t)bytes);
-            w->is_placed = false;
+            w->is_placed = d->is_one; // they are the model's
             w->number = d->drawn.worker[i].number;
             // One that waits has delivered, and computes when it is answered.
             w->is_computed = tt__worker_waits(d, i);

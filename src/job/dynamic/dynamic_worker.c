@@ -90,6 +90,8 @@ tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,
 {
     tt__dynamic_worker *w = tt__worker_own(d, worker);
     char *to = tt__element_at(d, w->weights, d->bound[shard]);
+    if (d->is_one) // of this rank's shard: they were updated there
+        return TT_OK;
     w->is_placed = is_alone(d);
     if (!w->is_placed) {
         if (to != from)

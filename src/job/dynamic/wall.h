@@ -36,7 +36,7 @@ enum {
 typedef struct tt__wall_letter {
     int64_t kind, worker, bytes; // of what follows
     void *shown;                 // or where it lies, if the receiver sees that
-    int64_t is_bare;             // a gradient: in its executor's memory
+    int64_t is_bare;             // in its executor's memory
     double v[TT_WALL_N];         // a push's head; a step's results
 } tt__wall_letter;
 
@@ -88,6 +88,8 @@ struct tt__wall {
     bool shows; // that needs no message
     bool sums_in_place; // gradients are added up where the update reads them
     int64_t *offset;    // per part: of its gradient, in what an executor keeps
+    int64_t *weights;   // the same: of its weights; of one executor
+    const void **term;  // per gradient of a sum: where a part of it lies
     bool *is_bare;      // per slot that is lent
     int32_t n_lent;     // snapshots
     tt__wall_event *queue, **last;
@@ -140,8 +142,9 @@ void tt__wall_post_close(tt_dynamic *d);
 
 // ---- wall_memory -----------------------------------------------------------
 
-// For what the worker's executor keeps; NULL: its own memory will do.
-void *tt__worker_room(tt_dynamic *d);
+// The executor that computes gradients: one of its own, or the job's.
+tt_status tt__worker_exec_open(tt_dynamic *d);
+void tt__worker_exec_close(tt_dynamic *d);
 tt_status tt__wall_memory_open(tt_dynamic *d);
 void tt__wall_memory_close(tt_dynamic *d);
 // Whether gradients of this rank's worker need not leave the executor.
@@ -154,6 +157,8 @@ void tt__wall_add_up(tt_dynamic *d, int32_t n, const int32_t *slot);
 void *tt__wall_shown(const tt_dynamic *d, const tt__wall_letter *head,
                      void *data, const tt__wall_copy *snapshot);
 void tt__wall_has_read(void *weights); // that were shown
+// A shard's weights, from what the executor of its rank keeps.
+void tt__wall_read_bare(const tt_dynamic *d, int32_t shard, const char *room);
 // Before an update: weights that somebody still reads stay, and new ones come elsewhere.
 tt_status tt__wall_renew(tt_dynamic *d);
 // The weights of this version, kept until they are gone.

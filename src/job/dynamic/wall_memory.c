@@ -25,10 +25,24 @@
 //
 // The cost of a step of n ranks that are bare: 1 model of gradients read, 1 / n of one written;
 // weights 1 / n of a model read from the executor, and 1 copied into the worker's.
+//
+// *One executor* is enough under exchange.clock=bsp with a worker on each rank: no worker reads
+// weights while they change. It then computes in the job's executor, whose memory is shown:
+//
+//   rank 0   | weights: shard 0 | shard 1 | gradients |     TT_LEND_JOB
+//                 |                 ^
+//                 v   copied        |  answered: bare
+//   rank 1   | weights: shard 0 | shard 1 | gradients |
+//
+// The update changes the weights of its shard in place, the others read them from there once,
+// and the gradients of other shards are nobody's until they have. The cost: 1 model of gradients
+// read, 1 / n of one written, (n - 1) / n of a model of weights copied; and memory of one
+// executor less.
 
 #include "base/alloc.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
+#include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
 
 #include <string.h>
@@ -47,19 +61,112 @@ static int64_t line_up(int64_t bytes)
 
 // ---- gradients -----------------------------------------------------------
 
-void *tt__worker_room(tt_dynamic *d)
+// Whether each worker of this job has a rank for itself, by the wall clock, where memory of
+// executors can be shown.
+static bool can_show(const tt_job *job)
 {
-    const tt_peers *peers = &d->job->peers;
-    const int64_t bytes = line_up(d->job->plan->persistent_bytes);
-    if (d->per_rank > 1 || peers->size == 1 || tt__crowd_is(d->job) ||
-        tt__hog_is(d->job) || !tt_job_workers_are_live(d->job) ||
-        !tt_comm_wire_can_lend(peers->wire) ||
-        !tt_comm_wire_shows_memory(peers->wire))
-        return NULL;
-    d->room = tt_comm_wire_lend(peers->wire, TT_LEND_WORKER, bytes);
+    const tt_peers *peers = &job->peers;
+    return peers->size > 1 && job->workers > 0 && !tt_job_is_federated(job) &&
+           !tt__crowd_is(job) && !tt__hog_is(job) &&
+           job->workers == peers->size - tt__dynamic_servers(job) &&
+           tt_job_workers_are_live(job) && job->backend->def->memory == NULL &&
+           tt_comm_wire_can_lend(peers->wire) &&
+           tt_comm_wire_shows_memory(peers->wire);
+}
+
+static void *lend_room(const tt_job *job, tt_wire_use use)
+{
+    const int64_t bytes = line_up(job->plan->persistent_bytes);
+    void *room = tt_comm_wire_lend(job->peers.wire, use, bytes);
+    if (room != NULL)
+        memset(room, 0, (size_t)bytes);
+    return room;
+}
+
+// Whether the rules let a worker compute where its shard is updated.
+static bool may_be_one(const tt_job *job)
+{
+    int n = 0;
+    if (!can_show(job))
+        return false;
+    const tt_ps_params *p = tt__server_params(job);
+    return strcmp(tt_clock_all(&n)[p->clock]->name, "bsp") == 0 &&
+           p->gather == TT_GATHER_MEAN && p->servers == 0 &&
+           p->staleness != TT_STALE_COMPENSATE &&
+           p->staleness != TT_STALE_PREDICT && job->local_steps <= 1 &&
+           !tt__stepper_is(job) && !tt_exchange_is_coded(&job->exchange);
+}
+
+// All ranks have such memory, or none.
+tt_status tt__wall_job_room(tt_job *job)
+{
+    if (!may_be_one(job))
+        return TT_OK;
+    const int32_t ranks = job->peers.size;
+    bool *has = tt_alloc(ranks);
+    if (has == NULL)
+        return no_memory();
+    job->room = lend_room(job, TT_LEND_JOB);
+    bool has_all = job->room != NULL;
+    const tt_status status =
+        tt_peers_collect(&job->peers, "room", &has_all, sizeof has_all, has);
+    for (int32_t r = 0; r < ranks && status == TT_OK; r++)
+        has_all = has_all && has[r];
+    tt_free(has);
+    if (!has_all && job->room != NULL) {
+        tt_comm_wire_take_back(job->peers.wire, TT_LEND_JOB);
+        job->room = NULL;
+    }
+    return status;
+}
+
+// Where a tensor lies in the executor as elements of the flat vector; NULL: it does not.
+static const char *place_of(const tt_dynamic *d, const tt_exec *exec,
+                            const tt_tensor *t)
+{
+    return t->dtype == (d->all.is_wide ? TT_F64 : TT_F32)
+               ? tt_exec_dense(exec, t->val)
+               : NULL;
+}
+
+// Whether all weights and their gradients are in the memory of the job's executor as they
+// would be in a vector.
+static bool can_be_one(const tt_dynamic *d)
+{
+    const tt_exec *exec = d->job->exec;
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        if (p->is_buffer || place_of(d, exec, &p->tensor) == NULL ||
+            place_of(d, exec, &p->grad) == NULL)
+            return false;
+    }
+    return d->job->room != NULL;
+}
+
+tt_status tt__worker_exec_open(tt_dynamic *d)
+{
+    const tt_job *job = d->job;
+    tt_exec_options options = {0};
+    d->is_one = can_be_one(d);
+    if (d->is_one) {
+        d->exec = job->exec;
+        d->room = job->room;
+        return TT_OK;
+    }
+    if (can_show(job))
+        options.room = d->room = lend_room(job, TT_LEND_WORKER);
+    return tt_exec_create(job->plan, job->backend, &options, &d->exec);
+}
+
+void tt__worker_exec_close(tt_dynamic *d)
+{
+    if (d->is_one) {
+        tt_exec_between(d->exec, NULL, NULL);
+        return;
+    }
+    tt_exec_destroy(d->exec);
     if (d->room != NULL)
-        memset(d->room, 0, (size_t)bytes);
-    return d->room;
+        tt_comm_wire_take_back(d->job->peers.wire, TT_LEND_WORKER);
 }
 
 // Where each gradient lies in an executor's memory; false: some have no such place.
@@ -69,13 +176,25 @@ static bool find_gradients(tt_dynamic *d)
     const char *first = d->room;
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
-        const char *at =
-            p->is_buffer ? NULL : tt_exec_dense(d->exec, p->grad.val);
-        if (at == NULL || p->grad.dtype != (d->all.is_wide ? TT_F64 : TT_F32))
+        const char *at = p->is_buffer ? NULL : place_of(d, d->exec, &p->grad);
+        if (at == NULL)
             return false;
         w->offset[i] = first != NULL ? at - first : 0;
+        if (d->is_one)
+            w->weights[i] = place_of(d, d->exec, &p->tensor) - first;
     }
     return true;
+}
+
+void tt__wall_read_bare(const tt_dynamic *d, int32_t shard, const char *room)
+{
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const tt__dynamic_part *p = &d->part[i];
+        const int64_t at = d->wall->weights[i];
+        if (p->owner == shard)
+            memcpy(d->room + at, room + at,
+                   (size_t)(p->tensor.count * tt__element(d)));
+    }
 }
 
 bool tt__wall_is_bare(const tt_dynamic *d)
@@ -115,16 +234,12 @@ void tt__wall_add_up(tt_dynamic *d, int32_t n, const int32_t *slot)
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
         const tt_vector_span span = {d->all.is_wide, p->tensor.count};
-        void *sum = tt_exec_dense(d->job->exec, p->grad.val);
         if (p->owner != d->job->peers.rank)
             continue;
-        if (n == 1)
-            memcpy(sum, part_at(d, slot[0], i), (size_t)tt_vector_bytes(&span));
-        else
-            tt_vector_sum(&span, part_at(d, slot[0], i), part_at(d, slot[1], i),
-                          sum);
-        for (int32_t k = 2; k < n; k++)
-            tt_vector_add(&span, 1, part_at(d, slot[k], i), sum);
+        for (int32_t k = 0; k < n; k++)
+            d->wall->term[k] = part_at(d, slot[k], i);
+        tt_vector_sum(&span, n, d->wall->term,
+                      tt_exec_dense(d->job->exec, p->grad.val));
     }
 }
 
@@ -142,7 +257,7 @@ static void lend(tt_dynamic *d)
     const tt_peers *peers = &d->job->peers;
     const int64_t each = line_up(tt_vector_bytes(&d->all));
     const int64_t bytes = d->n_own * each + LENT * place_bytes(d);
-    if (peers->size == 1 || !tt_comm_wire_can_lend(peers->wire))
+    if (d->is_one || peers->size == 1 || !tt_comm_wire_can_lend(peers->wire))
         return;
     d->wall->lent = tt_comm_wire_lend(peers->wire, TT_LEND_LETTERS, bytes);
     d->wall->shows =
@@ -287,8 +402,13 @@ tt_status tt__wall_memory_open(tt_dynamic *d)
 {
     struct tt__wall *w = d->wall;
     w->offset = tt_arena_alloc(d->arena, d->n_parts * (int64_t)sizeof(int64_t));
+    w->weights =
+        tt_arena_alloc(d->arena, d->n_parts * (int64_t)sizeof(int64_t));
     w->is_bare = tt_arena_alloc(d->arena, 2 * (int64_t)d->workers);
-    if (w->offset == NULL || w->is_bare == NULL)
+    w->term = tt_arena_alloc(d->arena, 2 * (int64_t)d->workers *
+                                           (int64_t)sizeof *w->term);
+    if (w->offset == NULL || w->weights == NULL || w->is_bare == NULL ||
+        w->term == NULL)
         return TT_ERR_NOMEM;
     w->sums_in_place = d->params->gather == TT_GATHER_MEAN && find_gradients(d);
     lend(d);

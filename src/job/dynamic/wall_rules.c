@@ -57,6 +57,7 @@ static tt_status answer(tt_dynamic *d, int32_t worker)
     void *weights = tt__dynamic_weights(d, worker);
     const tt__wall_letter head = {.kind = TT_WALL_ANSWER,
                                   .worker = worker,
+                                  .is_bare = d->is_one,
                                   .bytes = tt_vector_bytes(&d->shard),
                                   .v = {[TT_WALL_RATE] = d->job->lr}};
     const tt__dynamic_worker *own = tt__worker_own(d, worker);
@@ -64,6 +65,8 @@ static tt_status answer(tt_dynamic *d, int32_t worker)
     if (tt__wall_is_first(d))
         tt_drawn_begin(&d->drawn, worker);
     d->rate[worker] = d->job->lr;
+    if (own == NULL && d->is_one)
+        return tt__wall_send(d, tt__worker_rank(d, worker), &head, NULL, NULL);
     if (own == NULL) {
         TT_TRY(tt__wall_snapshot(d, weights, &snapshot));
         return tt__wall_send(d, tt__worker_rank(d, worker), &head,
