@@ -48,6 +48,10 @@ TEST_SLOW(replicas_have_every_model_and_layout, 120)
          {"exchange.policy=gossip", "exchange.every=1", "batch=24",
           "accumulate=3"},
          {2}},
+        {"gpt",
+         {"exchange.policy=average", "exchange.every=2", "batch=8",
+          "model.experts=4"},
+         {2, 4}},
         {"mlp",
          {"exchange.policy=average", "exchange.every=1",
           "exchange.codec=onebit", "exchange.optim=nesterov", "batch=8"},
@@ -258,11 +262,14 @@ TEST(a_bad_step_is_skipped_by_its_replica_alone)
 // ---- what is sent --------------------------------------------------------
 
 // A step by itself has no collective along the axis of the replicas.
-TEST(a_step_sends_nothing)
+static void check_silent(const char *setting)
 {
-    static const char *const more[] = {"exchange.policy=average",
-                                       "exchange.every=2", "batch=8",
-                                       "mesh.data=4", NULL};
+    const char *const more[] = {"exchange.policy=average",
+                                "exchange.every=2",
+                                "batch=8",
+                                "mesh.data=4",
+                                setting,
+                                NULL};
     made m = make_job(family_named("gpt"), more);
     CHECK_OK(tt_job_plan(m.job));
     const tt_plan *plan = m.job->plan;
@@ -280,6 +287,12 @@ TEST(a_step_sends_nothing)
     CHECK(plan->cost.messages == 0 && plan->cost.wire_bytes == 0);
     CHECK_OK(tt_plan_verify(plan));
     close_job(&m);
+}
+
+TEST(a_step_sends_nothing)
+{
+    check_silent("model.experts=0");
+    check_silent("model.experts=4");
 }
 
 // ---- what is refused -----------------------------------------------------

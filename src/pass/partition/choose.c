@@ -104,6 +104,19 @@ static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
     return bytes;
 }
 
+// Whether what a node makes in parts out of whole operands (an expert's slots, of all
+// tokens) may be in parts: they would be gathered for whoever reads them.
+static bool may_make(const tt__cut *c, const tt_node *node, const tt_sig *sig)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (tt_is(node->in[i]) && tt__sig_in(sig, i)->kind != TT_REPLICATE)
+            return true;
+    for (int i = 0; i < node->n_out; i++)
+        if (!may_split(c, node, node->out[i].id, &sig->out[i]))
+            return false;
+    return true;
+}
+
 // Bytes moved to satisfy a signature; negative: impossible.
 static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
@@ -193,7 +206,8 @@ const tt_sig *tt__choose(tt__cut *c, const tt_node *node)
     for (int s = 0; s < c->sigs.n; s++) {
         tt_sig *sig = &c->sigs.sig[s];
         const bool can =
-            is_legal(c, node, sig) && (is_collective || bend(c, &io, sig));
+            is_legal(c, node, sig) &&
+            (is_collective || (may_make(c, node, sig) && bend(c, &io, sig)));
         const double cost = can ? sig_cost(c, node, sig) : -1;
         if (cost >= 0 && (best == NULL || cost < least)) {
             best = sig;
