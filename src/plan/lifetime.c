@@ -76,16 +76,16 @@ static bool crosses(const tt_plan *plan, const tt_buffer *b)
            segment_of(plan, b->first) != segment_of(plan, b->last);
 }
 
-// What an agreement leaves for later is there while whole steps and other segments run, so
-// nothing shares its memory.
+// What an agreement leaves for later, and what of it is still on its way, is there while
+// whole steps and other segments run, so nothing shares its memory. An operand's last step
+// is the one before its landing, in whichever segment that is.
 static void touch_landing(tt_plan *plan, int32_t buffer)
 {
     const tt_buffer *b = &plan->buffer[buffer];
     if (b->class_ == TT_PERSISTENT || b->first < 0 || b->last >= plan->n_steps)
         return;
-    const tt_phase first = plan->segment[segment_of(plan, b->first)].phase;
-    const tt_phase last = plan->segment[segment_of(plan, b->last)].phase;
-    if (first != TT_AGREE || last != TT_LAND)
+    if (plan->segment[segment_of(plan, b->first)].phase != TT_AGREE ||
+        !crosses(plan, b))
         return;
     touch(plan, buffer, 0);
     touch(plan, buffer, plan->n_steps);

@@ -22,6 +22,7 @@ average exchange.policy=average exchange.every=2
 outer exchange.policy=average exchange.every=2 exchange.optim=nesterov
 parts exchange.policy=average exchange.every=4 exchange.parts=2
 late exchange.policy=average exchange.every=4 exchange.parts=2 exchange.delay=2 exchange.alpha=0.5 exchange.optim=nesterov
+coded exchange.policy=average exchange.every=4 exchange.delay=2 exchange.codec=int8
 residual exchange.policy=average exchange.every=2 exchange.codec=onebit
 random exchange.policy=average exchange.every=3 exchange.delay=1 exchange.codec=randomk
 adaptive exchange.policy=average exchange.every=3 exchange.adaptive=true optim.lr=0.01

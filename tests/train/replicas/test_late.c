@@ -3,11 +3,13 @@
 // delay it is averaging; what cannot be is refused.
 
 #include "base/alloc.h"
+#include "plan/flights.h"
 #include "test.h"
 #include "train/jobs.h"
 #include "train/replicas/outcomes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define AVERAGE FOUR, "exchange.policy=average"
@@ -109,6 +111,49 @@ TEST_SLOW(late_averages_with_codes_are_carried_by_any_ranks, 60)
                                           "exchange.codec=onebit",
                                           NULL};
     check_ranks("mlp", setting, (const int32_t[]){2, 4, 0}, 8);
+}
+
+// Kernels of the steps between write elsewhere.
+static int check_apart(const tt_plan *plan, const tt_flight *flight)
+{
+    if (tt__segment_of(plan, flight->begin)->phase != TT_AGREE ||
+        tt__segment_of(plan, flight->end)->phase != TT_LAND)
+        return 0;
+    for (int32_t i = 0; i < flight->n; i++) {
+        const tt_step *step = &plan->step[plan->member[flight->first + i]];
+        const tt_buffer *in = &plan->buffer[step->in[0].buffer];
+        const tt_buffer *out = &plan->buffer[step->out[0].buffer];
+        CHECK_MSG(in->first == 0 && in->last >= flight->end - 1,
+                  "%s sends what is its own from step %d to %d", step->name,
+                  in->first, in->last);
+        CHECK(out->first == 0 && out->last >= flight->end);
+    }
+    return flight->n;
+}
+
+TEST(what_travels_while_steps_run_shares_its_memory_with_nothing)
+{
+    static const char *const codec[] = {"none", "randomk", "int8"};
+    for (size_t i = 0; i < sizeof codec / sizeof *codec; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "exchange.codec=%s", codec[i]);
+        const char *const more[] = {"exchange.policy=average",
+                                    "exchange.every=3",
+                                    "exchange.delay=1",
+                                    "batch=8",
+                                    "mesh.data=4",
+                                    name,
+                                    NULL};
+        made m = make_job(family_named("gpt"), more);
+        CHECK_OK(tt_job_plan(m.job));
+        const tt_plan *plan = m.job->plan;
+        int n = 0;
+        for (int32_t f = 0; f < plan->n_flights; f++)
+            n += check_apart(plan, &plan->flight[f]);
+        CHECK_MSG(n > 20, "only %d collectives with %s", n, name);
+        CHECK_OK(tt_plan_verify(plan));
+        close_job(&m);
+    }
 }
 
 #define GPT "model=gpt", "model.width=24", "model.heads=3", "seq=9"
