@@ -8,13 +8,24 @@
 
 #include <string.h>
 
-// The one because of which replicas have weights of their own.
+// The policy that speaks to those who have other weights, and for how many: of groups the
+// first of two, or the only one.
+static tt_replicas_level speaker(const tt_job *job, int64_t *n_out)
+{
+    tt__job_groups groups;
+    tt__job_groups_of(job, &groups);
+    *n_out = groups.n_levels > 0 ? groups.n[0] : 1;
+    return groups.n_levels > 0
+               ? groups.level[0]
+               : (tt_replicas_level){.policy =
+                                         tt_exchange_policy(&job->exchange),
+                                     .params = job->exchange.policy_params};
+}
+
 static const tt_policy_def *policy_of(const tt_job *job)
 {
-    const tt_policy_def *policy = tt_exchange_policy(&job->exchange);
-    return policy->kind == TT_POLICY_STATIC
-               ? policy
-               : tt_exchange_outer_policy(&job->exchange);
+    int64_t n = 0;
+    return speaker(job, &n).policy;
 }
 
 static const char *policy_name(const tt_job *job)
@@ -95,9 +106,8 @@ static tt_status check_rest(const tt_job *job)
 
 static const void *policy_params(const tt_job *job)
 {
-    return policy_of(job) == tt_exchange_policy(&job->exchange)
-               ? job->exchange.policy_params
-               : job->exchange.outer.params;
+    int64_t n = 0;
+    return speaker(job, &n).params;
 }
 
 static tt_status refuse_codec(const tt_job *job, const char *why)
@@ -121,20 +131,21 @@ static tt_status refuse_feedback(const tt_job *job, const char *why)
 static tt_status check_public(const tt_job *job)
 {
     const tt_exchange *e = &job->exchange;
-    const int64_t n = e->replicas;
+    int64_t n = 0;
+    const tt_replicas_level level = speaker(job, &n);
+    const char *outer = level.params == e->outer.params ? "outer." : "";
     double *w = tt_alloc(n * n * (int64_t)sizeof *w);
     if (w == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a graph of %lld replicas",
                        (long long)n);
-    const bool has_mix =
-        tt_policy_mix(tt_exchange_policy(e), e->policy_params, n, 0, w);
+    const bool has_mix = tt_policy_mix(level.policy, level.params, n, 0, w);
     tt_free(w);
     if (!has_mix)
         return tt_fail(TT_ERR_ARG,
                        "exchange.codec=%s with a mean over all replicas: that "
-                       "is averaging; exchange.policy=average "
-                       "exchange.every=1 would do",
-                       tt_exchange_codec(e)->name);
+                       "is averaging; exchange.%spolicy=average "
+                       "exchange.%severy=1 would do",
+                       tt_exchange_codec(e)->name, outer, outer);
     return e->feedback == TT_FEEDBACK_ON
                ? refuse_codec(job, "with exchange.feedback=true there would "
                                    "be two memories of what codes did not "
