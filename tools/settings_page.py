@@ -39,7 +39,7 @@ SECTIONS = [
     ("loss_scale", "Loss scale", ""),
     ("mesh", "Mesh of ranks", "[ranks.md](ranks.md) and [parallelism.md](parallelism.md). May change whenever a run goes on."),
     ("layout", "Layout", "Which axis of the mesh cuts a dimension; `layout.LAYERS.DIM=AXIS` is for some layers only. May change whenever a run goes on."),
-    ("exchange", "Exchange of gradients", "`exchange.bucket`, `exchange.order` and `exchange.chunks` may change whenever a run goes on."),
+    ("exchange", "Exchange of gradients", "`exchange.bucket`, `exchange.order`, `exchange.sparse`, `exchange.chunks` and `exchange.meet` may change whenever a run goes on."),
     ("comm", "Communication", "May change whenever a run goes on."),
     ("loss", "Loss", "May change whenever a run goes on."),
 ]

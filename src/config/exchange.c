@@ -31,10 +31,6 @@ static const tt_opt coding[] = {
      "replicas in a group: exchange.policy is for those of one group, "
      "exchange.outer.policy between groups; 0: there are no groups",
      TT_OPT_I64, AT(group), NULL, 0, 65535},
-    {"meet", "0",
-     "steps after which replicas with weights of their own tell each other "
-     "losses and wishes at the latest; 0: log.every",
-     TT_OPT_I64, AT(meet), NULL, 0, 1e9},
     {0},
 };
 
@@ -46,6 +42,10 @@ static const tt_opt outer[] = {
 };
 
 static const tt_opt timing[] = {
+    {"meet", "0",
+     "steps after which replicas with weights of their own tell each other "
+     "losses and wishes at the latest; 0: log.every",
+     TT_OPT_I64, AT(meet), NULL, 0, 1e9},
     {"bucket", "0", "bytes of gradients sent together; 0: as measured",
      TT_OPT_I64, AT(bucket), NULL, 0, 1e15},
     {"order", "fifo", "of buckets that are ready", TT_OPT_CHOICE, AT(order),

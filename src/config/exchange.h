@@ -1,8 +1,9 @@
 // exchange - how ranks exchange what they computed: exchange.*
 //
 // Most of these settings decide what is computed: another policy is another run, so a
-// run goes on under the same ones only. Four decide only when and how something is sent,
-// and may change: exchange.bucket, exchange.order, exchange.chunks and exchange.sparse.
+// run goes on under the same ones only. Five decide only when and how something is sent,
+// and may change: exchange.meet, exchange.bucket, exchange.order, exchange.chunks and
+// exchange.sparse.
 //
 // A policy is a def (policy/policy.h). It may have settings of its own, which exist only
 // if it is the one that is used.

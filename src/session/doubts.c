@@ -151,6 +151,8 @@ static void check_idle(const doubter *d)
          tt_exchange_is_coded(&job->exchange) ||
              tt_exchange_differs(&job->exchange),
          "exchange.codec or another exchange.policy"},
+        {"exchange.meet", tt_exchange_is_static(&job->exchange),
+         "a policy whose replicas have weights of their own"},
         {"exchange.feedback", tt_exchange_is_coded(&job->exchange),
          "exchange.codec"},
         {"loss_scale.initial", job->options.precision == TT_PRECISION_FP16,

@@ -163,11 +163,11 @@ TEST(settings_that_decide_what_is_computed_may_not_change)
         "train.ema=0.5", "optim=sgd",      "eval.every=3",  "accumulate=2",
         "data.size=44",  "data.noise=0.2", "train.nan=skip"};
     static const char *const free[] = {
-        "log.every=3",    "checkpoint.every=2", "sample.tokens=3",
-        "run=x",          "train.stop=3",       "data.workers=2",
-        "data.ahead=2",   "train.steps=9",      "log.tensorboard=false",
-        "zero=0",         "exchange.bucket=9",  "exchange.order=priority",
-        "comm.deadline=9"};
+        "log.every=3",     "checkpoint.every=2", "sample.tokens=3",
+        "run=x",           "train.stop=3",       "data.workers=2",
+        "data.ahead=2",    "train.steps=9",      "log.tensorboard=false",
+        "zero=0",          "exchange.bucket=9",  "exchange.order=priority",
+        "exchange.meet=9", "comm.deadline=9"};
     for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
         CHECK_MSG(compare(NULL, matter[i]) == TT_ERR_ARG, "%s", matter[i]);
         CHECK(strstr(tt_error_message(), "--fork") != NULL);
