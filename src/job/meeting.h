@@ -22,17 +22,19 @@ typedef struct tt_step_result {
     bool stop, save; // a rank wants to stop; none, but rank 0 to save
     // Of precision=fp16: the next step's factor on the loss; 0: there is none.
     double loss_scale;
-    bool is_local;    // there was none: only `loss`, of this rank's replicas
-    int64_t steps;    // since the last meeting, this one too
-    double n_skipped; // steps of single replicas that their guards left out
-    double distance;  // of a replica from the model, mean square; 0: not known
-    double length;    // of the model
+    bool is_local; // there was none: only `loss`, of this rank's replicas
+    int64_t steps; // since the last meeting, this one too
+    // Of replicas: steps that single ones have made since then, how many their guards left
+    // out, how many of these were not finite, and the loss of one such step.
+    double n_single, n_skipped, n_bad, single;
+    double distance; // of a replica from the model, mean square; 0: not known
+    double length;   // of the model
 } tt_step_result;
 
-// What a replica has done since the last meeting: sums over steps. Squares of its
-// distance from the model, and of the model's length, as of the last time that it was made.
+// What a replica has done since the last meeting: sums over steps, and the loss of the
+// last one. Squares of its distance from the model, and of the model's length, as of the last time that it was made.
 typedef struct tt_replica_tally {
-    double loss, count, correct, norm, skipped;
+    double loss, count, correct, norm, skipped, bad, last;
     double distance, length;
 } tt_replica_tally;
 

@@ -34,6 +34,8 @@ double tt_judge_limit(const tt_judge *judge, const tt_train_options *options)
 
 static void push(tt_judge *judge, double loss)
 {
+    if (!isfinite(loss)) // of a replica that left this step out
+        return;
     if (judge->n == TT_JUDGE_WINDOW) {
         memmove(judge->window, judge->window + 1,
                 sizeof judge->window - sizeof judge->window[0]);
@@ -69,12 +71,41 @@ static tt_verdict roll_back(const tt_judge *judge, char why[256])
 static tt_verdict judge_nan(tt_judge *judge, const tt_train_options *options,
                             const tt_judge_step *step, char why[256])
 {
-    snprintf(why, 256, "the %s is not finite in step %lld",
-             isfinite(step->loss) ? "gradient" : "loss", (long long)step->step);
+    if (step->n_bad > 0 && isfinite(step->loss))
+        snprintf(why, 256,
+                 "%.0f of %.0f steps of single replicas until step %lld had a "
+                 "loss or gradient that is not finite",
+                 step->n_bad, step->n_single, (long long)step->step);
+    else
+        snprintf(why, 256, "the %s is not finite in step %lld",
+                 isfinite(step->loss) ? "gradient" : "loss",
+                 (long long)step->step);
     if (options->nan == TT_NAN_STOP)
         return TT_VERDICT_STOP;
     return options->nan == TT_NAN_SKIP ? skip(judge, why)
                                        : roll_back(judge, why);
+}
+
+// What the window is about.
+static double loss_of(const tt_judge_step *step)
+{
+    return step->n_single > 0 ? step->single : step->loss;
+}
+
+// A replica that skipped a step alone is no reason to skip more.
+static bool is_bad(const tt_train_options *options, const tt_judge_step *step)
+{
+    const bool is_finite = isfinite(step->loss) && isfinite(step->norm);
+    return step->n_bad > 0 ? options->nan != TT_NAN_SKIP || !is_finite
+                           : step->n_spikes == 0 && !is_finite;
+}
+
+static bool is_spike(const tt_train_options *options, const tt_judge_step *step)
+{
+    if (step->n_single > 0)
+        return step->n_spikes > 0 &&
+               (options->spike == TT_SPIKE_ROLLBACK || !isfinite(step->loss));
+    return step->loss > step->limit;
 }
 
 // The loss of a spike goes into the window too. If losses have really risen to a
@@ -82,9 +113,16 @@ static tt_verdict judge_nan(tt_judge *judge, const tt_train_options *options,
 static tt_verdict judge_spike(tt_judge *judge, const tt_train_options *options,
                               const tt_judge_step *step, char why[256])
 {
-    snprintf(why, 256, "the loss of step %lld, %.4g, is above %.4g",
-             (long long)step->step, step->loss, step->limit);
-    push(judge, step->loss);
+    if (step->n_single > 0)
+        snprintf(why, 256,
+                 "%.0f of %.0f steps of single replicas until step %lld had a "
+                 "loss above %.4g",
+                 step->n_spikes, step->n_single, (long long)step->step,
+                 step->limit);
+    else
+        snprintf(why, 256, "the loss of step %lld, %.4g, is above %.4g",
+                 (long long)step->step, step->loss, step->limit);
+    push(judge, loss_of(step));
     return options->spike == TT_SPIKE_SKIP ? skip(judge, why)
                                            : roll_back(judge, why);
 }
@@ -106,12 +144,12 @@ tt_verdict tt_judge_verdict(tt_judge *judge, const tt_train_options *options,
 {
     if (step->loss_scale > 0 && isfinite(step->loss) && !isfinite(step->norm))
         return judge_overflow(judge, step, why);
-    if (!isfinite(step->loss) || !isfinite(step->norm))
+    if (is_bad(options, step))
         return judge_nan(judge, options, step, why);
-    if (options->spike != TT_SPIKE_NONE && step->loss > step->limit)
+    if (options->spike != TT_SPIKE_NONE && is_spike(options, step))
         return judge_spike(judge, options, step, why);
     if (options->spike != TT_SPIKE_NONE)
-        push(judge, step->loss);
+        push(judge, loss_of(step));
     judge->skips_in_row = 0;
     if (step->step > judge->furthest)
         judge->rollbacks_in_row = 0;

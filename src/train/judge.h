@@ -5,6 +5,10 @@
 // so that a bad step changes nothing (tt_job.guard, tt_job.limit); afterwards the
 // judge says whether to stop, to go on after the batch, or to roll back.
 //
+// Replicas with weights of their own meet after many steps, and a guard looks at one step
+// of one of them. So the window has losses of single steps: means over a meeting vary much
+// less, and every other step would seem a spike beside them.
+//
 // All of it is a function of the losses so far, and its state goes into the
 // checkpoint: a run that was killed decides as one that was not.
 
@@ -46,6 +50,10 @@ typedef struct tt_judge_step {
     double loss, norm;
     double limit;      // that was set for it
     double loss_scale; // of the next one; 0: the loss is not scaled
+    // Of replicas with weights of their own, since they met: how many steps of single ones
+    // these were (0: there are none), how many of them were not finite, how many spikes,
+    // and the loss of one of them. Their guards have left out both kinds.
+    double n_single, n_bad, n_spikes, single;
 } tt_judge_step;
 
 // Takes note of a step and says what to do. `why` (of at least 256 bytes) gets a

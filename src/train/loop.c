@@ -171,9 +171,8 @@ static void note_skipped(tt_trainer *t, const tt_step_result *result)
         return;
     t->state.judge.skips += (int64_t)result->n_skipped;
     snprintf(text, sizeof text,
-             "%.0f of %lld steps of %lld replicas were skipped",
-             result->n_skipped, (long long)result->steps,
-             (long long)t->job->exchange.replicas);
+             "%.0f of %.0f steps of single replicas were skipped",
+             result->n_skipped, result->n_single);
     tt__trainer_say(t, TT_TEXT_NOTE, text);
 }
 
@@ -203,8 +202,15 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     if (result->is_local) // nobody knows more than its own replicas
         return TT_OK;
     note_skipped(t, result);
-    const tt_judge_step judged = {s->step, result->loss, result->norm,
-                                  job->limit, result->loss_scale};
+    const tt_judge_step judged = {s->step,
+                                  result->loss,
+                                  result->norm,
+                                  job->limit,
+                                  result->loss_scale,
+                                  result->n_single,
+                                  result->n_bad,
+                                  result->n_skipped - result->n_bad,
+                                  result->single};
     *verdict = tt_judge_verdict(&s->judge, o, &judged, why);
     if (*verdict == TT_VERDICT_STOP)
         TT_TRY(give_up(t, why));

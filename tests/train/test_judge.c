@@ -145,3 +145,47 @@ TEST(the_state_of_a_policy_survives_as_text)
     tt_str_fini(&text);
     tt_arena_destroy(arena);
 }
+
+// What replicas have done since they met: their mean loss varies less than that of one.
+static tt_judge_step met(const tt_judge *p, const tt_train_options *o,
+                         double n_bad, double n_spikes, double single)
+{
+    const bool is_all = n_bad + n_spikes == 40;
+    return (tt_judge_step){.step = 10,
+                           .loss = is_all ? (double)NAN : 2,
+                           .limit = tt_judge_limit(p, o),
+                           .n_single = 40,
+                           .n_bad = n_bad,
+                           .n_spikes = n_spikes,
+                           .single = single};
+}
+
+TEST(replicas_are_judged_by_single_steps)
+{
+    static const tt_train_options stopping = {
+        .nan = TT_NAN_STOP, .spike = TT_SPIKE_SKIP, .spike_sigma = 3};
+    char why[256] = "";
+    tt_judge p = {0};
+    tt_judge_step s;
+    for (int i = 0; i < TT_JUDGE_WINDOW; i++) {
+        s = met(&p, &skipping, 0, 0, i % 2 == 0 ? 1 : 3);
+        CHECK(tt_judge_verdict(&p, &skipping, &s, why) == TT_VERDICT_GOOD);
+    }
+    CHECK_CLOSE(tt_judge_limit(&p, &skipping), 5, 1e-12);
+    // what a replica left out alone
+    s = met(&p, &skipping, 1, 2, (double)NAN);
+    CHECK(tt_judge_verdict(&p, &skipping, &s, why) == TT_VERDICT_GOOD);
+    CHECK(p.n == TT_JUDGE_WINDOW && isfinite(p.window[p.n - 1]));
+    CHECK(tt_judge_verdict(&p, &rolling, &s, why) == TT_VERDICT_ROLLBACK);
+    CHECK(tt_judge_verdict(&p, &stopping, &s, why) == TT_VERDICT_STOP);
+    CHECK(strstr(why, "1 of 40 steps of single replicas") != NULL);
+    s = met(&p, &rolling, 0, 2, 1);
+    CHECK(tt_judge_verdict(&p, &rolling, &s, why) == TT_VERDICT_ROLLBACK);
+    CHECK(strstr(why, "2 of 40 steps of single replicas") != NULL);
+    // what all left out
+    s = met(&p, &skipping, 0, 40, 9);
+    CHECK(tt_judge_verdict(&p, &stopping, &s, why) == TT_VERDICT_SKIP);
+    s = met(&p, &skipping, 40, 0, (double)NAN);
+    CHECK(tt_judge_verdict(&p, &skipping, &s, why) == TT_VERDICT_SKIP);
+    CHECK(tt_judge_verdict(&p, &stopping, &s, why) == TT_VERDICT_STOP);
+}

@@ -234,8 +234,9 @@ TEST(a_bad_step_is_skipped_by_its_replica_alone)
     made m = start_job(family_named("resnet"), more, true);
     tt_step_result r;
     CHECK_OK(tt_job_step(m.job, feed_bad, NULL, &r));
-    CHECK_MSG(r.n_skipped == 1 && isfinite(r.loss), "%g skipped, loss %g",
-              r.n_skipped, r.loss);
+    CHECK_MSG(r.n_skipped == 1 && r.n_bad == 1 && r.n_single == 2,
+              "%g skipped, %g bad of %g", r.n_skipped, r.n_bad, r.n_single);
+    CHECK(isfinite(r.loss) && !isfinite(r.single));
     int same = 0, moved = 0;
     for (int64_t i = 0; i < m.job->tensors.n; i++) {
         const tt_tensor *t = &m.job->tensors.v[i];

@@ -175,8 +175,10 @@ static void add_up(tt_job *job, const double *value)
     const int64_t n = job->replicas.n;
     for (int64_t i = 0; i < n; i++) {
         tt_replica_tally *t = &job->replicas.tally[i];
+        t->last = value[LOSS * n + i] / fmax(value[COUNT * n + i], 1);
         if (value[SKIPPED * n + i] != 0) {
             t->skipped++;
+            t->bad += !isfinite(t->last) || !isfinite(value[NORM * n + i]);
             continue;
         }
         t->loss += value[LOSS * n + i];
@@ -229,14 +231,18 @@ static void sum_up(const tt_job *job, const tt__statement *all,
             r.length += is_asked && i == 0 ? s->tally.length : 0;
             if (!is_first)
                 continue;
+            if (lengths == 1 && i == 0)
+                r.single = s->tally.last;
             loss += s->tally.loss;
             r.count += s->tally.count;
             r.correct += s->tally.correct;
             r.norm += s->tally.norm / steps;
             r.n_skipped += s->tally.skipped;
+            r.n_bad += s->tally.bad;
         }
     }
     r.steps = own->steps;
+    r.n_single = steps;
     r.loss = r.count > 0 ? loss / r.count : (double)NAN;
     r.save = r.save && !r.stop;
     r.skipped = r.count == 0;
