@@ -7,13 +7,19 @@
 //
 // Codes of activations (pass/codes.c) are made by operators that write all of their bytes:
 // what these read is before, what they write is after.
+//
+// Of codes of weights, which agreements send (pass/replicas_aside.c), those are counted that a
+// collective of the segment reads, as often as it is sent: what made them is looked for
+// backward from there, through sums of the codes of a rank's replicas.
 
 #include "exec/coding.h"
 
 #include "base/alloc.h"
 #include "ops/codec/packet.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct step_coding {
@@ -30,9 +36,9 @@ typedef struct tt__coding {
 static bool is_packets(const tt_op_def *op)
 {
     static const void *const form[] = {
-        &tt_form_int8,    &tt_form_onebit,   &tt_form_sign, &tt_form_twobit,
-        &tt_form_ternary, &tt_form_natural,  &tt_form_qsgd, &tt_form_threelc,
-        &tt_form_topk,    &tt_form_threshold};
+        &tt_form_int8,    &tt_form_onebit,    &tt_form_sign,   &tt_form_twobit,
+        &tt_form_ternary, &tt_form_natural,   &tt_form_qsgd,   &tt_form_threelc,
+        &tt_form_topk,    &tt_form_threshold, &tt_form_nonzero};
     for (size_t i = 0; i < sizeof form / sizeof *form; i++)
         if (op->family == form[i])
             return true;
@@ -90,12 +96,92 @@ static void note_layer(const tt_step *step, step_coding *coding)
     const bool makes =
         step->op == &tt_op_rows_encode || step->op == &tt_op_narrow;
     const bool reads = step->op == &tt_op_rows_sum || step->op == &tt_op_widen;
-    if (step->phase == TT_UPDATE || (!makes && !reads))
+    if (step->phase == TT_UPDATE || tt_phase_is_aside(step->phase) ||
+        (!makes && !reads))
         return;
     coding->is_coding = true;
     coding->raw = makes ? bytes_of(&step->in[0]) : 0;
     coding->made = makes ? bytes_of(&step->out[0]) : 0;
 }
+
+// ---- codes of weights ------------------------------------------------------
+
+// An agreement, and one of its steps that sends something.
+typedef struct sending {
+    const tt_plan *plan;
+    step_coding *coding;
+    int32_t first; // of the agreement's steps
+    int32_t coder; // a step that made codes of what is sent; -1: none did
+} sending;
+
+static bool reads_made_by(const sending *x, int32_t s, const tt_op_def *op)
+{
+    const tt_step *step = &x->plan->step[s];
+    for (int32_t t = x->first; t < s; t++)
+        for (int32_t i = 0; i < step->n_in && x->plan->step[t].op == op; i++)
+            if (is_in(x->plan->step[t].out, x->plan->step[t].n_out,
+                      step->in[i].buffer))
+                return true;
+    return false;
+}
+
+// Bytes of numbers of which a step makes a code; 0: it makes none. The second product of
+// powersgd is about the same matrix as the first.
+static double coded_by(const sending *x, int32_t s)
+{
+    const tt_step *step = &x->plan->step[s];
+    if (step->op == &tt_op_matmul)
+        return reads_made_by(x, s, &tt_op_orthogonalize)
+                   ? 0
+                   : fmax(bytes_of(&step->in[0]), bytes_of(&step->in[1]));
+    return is_packets(step->op) || step->op == &tt_op_narrow ||
+                   step->op == &tt_op_randomk_take
+               ? bytes_of(&step->in[0])
+               : 0;
+}
+
+static bool makes_codes(const tt_op_def *op)
+{
+    return is_packets(op) || op == &tt_op_narrow || op == &tt_op_randomk_take ||
+           op == &tt_op_matmul;
+}
+
+// Finds who has made what step `s` reads there.
+static void find_coders(sending *x, int32_t s, int32_t buffer)
+{
+    for (int32_t t = x->first; t < s; t++) {
+        const tt_step *step = &x->plan->step[t];
+        if (tt_op_is_collective(step->op) ||
+            !is_in(step->out, step->n_out, buffer))
+            continue;
+        if (makes_codes(step->op)) {
+            x->coding[t].is_coding = true;
+            x->coding[t].raw += coded_by(x, t);
+            x->coder = t;
+            continue;
+        }
+        for (int32_t i = 0; i < step->n_in; i++)
+            if (step->in[i].buffer != buffer)
+                find_coders(x, t, step->in[i].buffer);
+    }
+}
+
+static void note_agreement(const tt_plan *plan, const tt_segment *segment,
+                           step_coding *coding)
+{
+    const int32_t end = segment->first + segment->n;
+    for (int32_t s = segment->first; s < end; s++) {
+        sending x = {plan, coding, segment->first, -1};
+        if (!tt_op_is_collective(plan->step[s].op))
+            continue;
+        const tt_comm_params *p = plan->step[s].params;
+        find_coders(&x, s, plan->step[s].in[0].buffer);
+        if (x.coder >= 0 && !p->packets) // those are counted by the wire
+            coding[x.coder].made += bytes_of(&plan->step[s].in[0]);
+    }
+}
+
+// ---- all -------------------------------------------------------------------
 
 tt_status tt__coding_init(tt_exec *exec)
 {
@@ -119,6 +205,8 @@ tt_status tt__coding_init(tt_exec *exec)
             note_layer(&plan->step[s], &step[s]);
             exec->coding->added += added_bytes(plan, step, s);
         }
+        if (x->phase == TT_AGREE)
+            note_agreement(plan, x, step);
     }
     return TT_OK;
 }

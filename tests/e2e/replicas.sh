@@ -64,6 +64,23 @@ grep -q 'h.0.attn.c_attn.weight.replica *F32 *.4, 64, 192' "$folder/out" ||
     die "no weight by replica: $(cat "$folder/out")"
 grep -q '"consensus"' "$folder/average-4/metrics.jsonl" || die "no consensus in the metrics"
 
+# Codes of weights are counted as often as they are sent: four times to all, eight times to one
+# neighbour, as codes that are added, packets, and packets of a length of their own.
+for name in residual coded factors copies told; do
+    case $name in
+    residual) bytes=1699840 ;; # 4 x 424960
+    coded) bytes=849920 ;;
+    factors) bytes=6684672 ;; # 8 x 2 x 417792: matrices, to two neighbours
+    copies) bytes=3399680 ;;
+    told) bytes=1699840 ;; # 8 x half of the weights
+    esac
+    grep -q "\"raw_bytes\": *$bytes\b" "$folder/$name-4/ranks.json" ||
+        die "$name: not $bytes before coding: $(cat "$folder/$name-4/ranks.json")"
+    grep -q '"coded_bytes": *[1-9]' "$folder/$name-4/ranks.json" || die "$name: no codes"
+done
+grep -q coded_bytes "$folder/gossip-4/ranks.json" && die "codes of who sends numbers"
+grep -q '"codec/raw_bytes":' "$folder/copies-4/metrics.jsonl" || die "no codes in the metrics"
+
 # Another policy is another run; a fork with other replicas starts from the model.
 train average-4 4 exact=true exchange.replicas=4 exchange.policy=average exchange.every=4 \
     train.steps=12 && die "went on with another number of steps between averages"

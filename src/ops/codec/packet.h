@@ -128,7 +128,7 @@ struct tt_packet_form {
 
 extern const tt_packet_form tt_form_int8, tt_form_onebit, tt_form_sign,
     tt_form_twobit, tt_form_ternary, tt_form_natural, tt_form_qsgd,
-    tt_form_threelc, tt_form_topk, tt_form_threshold;
+    tt_form_threelc, tt_form_topk, tt_form_threshold, tt_form_nonzero;
 
 static inline int64_t tt_packet_body(const tt_packet_form *form,
                                      const void *params, int64_t n,
