@@ -300,9 +300,9 @@ tt_status tt__trainer_open_lanes(tt_trainer *t)
     t->lane = tt_arena_alloc(t->arena, (n + 1) * (int64_t)sizeof *t->lane);
     if (t->lane == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the data of workers");
+    TT_TRY(tt_job_workers_open(job));
     for (int32_t i = 0; i < n; i++) {
-        int64_t number = 0;
-        TT_TRY(tt_job_worker_number(job, t->first_lane + i, &number));
+        const int64_t number = tt_job_worker_number(job, t->first_lane + i);
         options.first =
             (t->first_lane + i) * (job->options.batch / job->workers);
         options.position = number * job->options.batch;
