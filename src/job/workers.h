@@ -11,10 +11,12 @@ void tt_job_workers(const tt_job *job, int32_t *first_out, int32_t *n_out);
 int64_t tt_job_worker_samples(const tt_job *job);
 // Into how many parts a micro-batch is divided: of a federation it is a client's.
 int64_t tt_job_worker_parts(const tt_job *job);
-// Gradients whose batches a worker has used, where it goes on; before the first step or
-// after one.
-tt_status tt_job_worker_number(tt_job *job, int32_t worker,
-                               int64_t *number_out);
+// Before anything is written: whether exchange.schedule can be followed, if it is a file.
+tt_status tt_job_check_schedule(const tt_job *job);
+// All ranks together, also those without workers, unless it is done: before the first step.
+tt_status tt_job_workers_open(tt_job *job);
+// After that: gradients whose batches a worker has used, where it goes on.
+int64_t tt_job_worker_number(const tt_job *job, int32_t worker);
 
 // Federations: how the data are to be divided (all but `shuffle`); who has which, before
 // the first step, which must outlive the job.

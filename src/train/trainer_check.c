@@ -155,6 +155,7 @@ static tt_status check_start(tt_trainer *t, bool is_fresh, tt_str *notes)
 {
     bool is_found = false;
     TT_TRY(check_place(t, is_fresh));
+    TT_TRY(tt_job_check_schedule(t->job));
     if (t->session->fingerprint == NULL)
         TT_TRY(tt_fingerprint_take(t->session->data, t->session->arena,
                                    &t->session->fingerprint));

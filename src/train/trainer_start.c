@@ -301,8 +301,7 @@ tt_status tt__trainer_open_lanes(tt_trainer *t)
     if (t->lane == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the data of workers");
     for (int32_t i = 0; i < n; i++) {
-        int64_t number = 0;
-        TT_TRY(tt_job_worker_number(job, t->first_lane + i, &number));
+        const int64_t number = tt_job_worker_number(job, t->first_lane + i);
         options.first =
             (t->first_lane + i) * (job->options.batch / job->workers);
         options.position = number * job->options.batch;
@@ -416,6 +415,8 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     TT_TRY(find_peak(t));
     TT_TRY(find_cut(t, notes));
     TT_TRY(choose_start(t, notes));
+    if (t->job->workers > 0 && t->session->shares == NULL)
+        TT_TRY(tt_job_workers_open(t->job));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t, notes)));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));
     t->job->feeds_ahead = true;

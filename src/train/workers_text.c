@@ -118,12 +118,13 @@ void tt_workers_refused_sentence(const tt_workers *w, tt_str *out)
 {
     if (w->refused == 0)
         return;
+    const bool is_one = w->refused == 1;
     tt_str_addf(out,
-                "the server has refused %lld %s%s that were not finite, "
-                "too long, or of a loss beyond train.spike: ",
+                "the server has refused %lld %s%s that %s not finite, too "
+                "long, or of a loss beyond train.spike: ",
                 (long long)w->refused,
-                w->rounds != NULL ? "change" : "gradient",
-                w->refused == 1 ? "" : "s");
+                w->rounds != NULL ? "change" : "gradient", is_one ? "" : "s",
+                is_one ? "was" : "were");
     int64_t limit = INT64_MAX, left = w->refused;
     int32_t from = 0;
     for (int n = 0; n < NAMED; n++) {

@@ -281,14 +281,17 @@ int64_t tt_job_worker_samples(const tt_job *job)
            (tt_job_worker_parts(job) * job->options.accumulate);
 }
 
-tt_status tt_job_worker_number(tt_job *job, int32_t worker, int64_t *number_out)
+int64_t tt_job_worker_number(const tt_job *job, int32_t worker)
 {
-    TT_TRY(tt__dynamic_open(job));
     const tt_dynamic *d = job->dynamic;
     // One that waits has delivered the gradient of its number.
-    *number_out = tt__worker_own(d, worker)->number +
-                  (tt__worker_waits(d, worker) ? 1 : 0);
-    return TT_OK;
+    return tt__worker_own(d, worker)->number +
+           (tt__worker_waits(d, worker) ? 1 : 0);
+}
+
+tt_status tt_job_workers_open(tt_job *job)
+{
+    return tt__dynamic_open(job);
 }
 
 tt_status tt__dynamic_open(tt_job *job)

@@ -158,7 +158,8 @@ void *tt__wall_shown(const tt_dynamic *d, const tt__wall_letter *head,
                      void *data, const tt__wall_copy *snapshot);
 void tt__wall_has_read(void *weights); // that were shown
 // A shard's weights, from what the executor of its rank keeps.
-void tt__wall_read_bare(const tt_dynamic *d, int32_t shard, const char *room);
+tt_status tt__wall_read_bare(const tt_dynamic *d, int32_t shard,
+                             const char *room);
 // Before an update: weights that somebody still reads stay, and new ones come elsewhere.
 tt_status tt__wall_renew(tt_dynamic *d);
 // The weights of this version, kept until they are gone.

@@ -186,15 +186,17 @@ static bool find_gradients(tt_dynamic *d)
     return true;
 }
 
-void tt__wall_read_bare(const tt_dynamic *d, int32_t shard, const char *room)
+// Not a plain copy: of a weight there may be one in the compute precision, too.
+tt_status tt__wall_read_bare(const tt_dynamic *d, int32_t shard,
+                             const char *room)
 {
     for (int32_t i = 0; i < d->n_parts; i++) {
         const tt__dynamic_part *p = &d->part[i];
-        const int64_t at = d->wall->weights[i];
         if (p->owner == shard)
-            memcpy(d->room + at, room + at,
-                   (size_t)(p->tensor.count * tt__element(d)));
+            TT_TRY(tt_tensor_write(d->exec, &p->tensor,
+                                   room + d->wall->weights[i]));
     }
+    return TT_OK;
 }
 
 bool tt__wall_is_bare(const tt_dynamic *d)

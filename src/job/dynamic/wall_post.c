@@ -131,10 +131,8 @@ static tt_status fetch(tt_dynamic *d, const tt__wall_line *line)
 {
     const tt__wall_letter *head = &line->head;
     const int32_t worker = (int32_t)head->worker;
-    if (head->is_bare) {
-        tt__wall_read_bare(d, line->peer, head->shown);
-        return TT_OK;
-    }
+    if (head->is_bare)
+        return tt__wall_read_bare(d, line->peer, head->shown);
     void *here = tt__element_at(d, tt__worker_own(d, worker)->weights,
                                 d->bound[line->peer]);
     TT_TRY(tt__worker_fetch(d, worker, line->peer,

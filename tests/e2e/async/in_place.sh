@@ -1,6 +1,6 @@
 # exchange.clock=bsp by the wall clock: a worker computes where its rank's shard is updated, and
 # ranks copy weights from each other's executors. The record, followed with executors of their
-# own, ends in the same bits: with evaluations and checkpoints in between, in single and double
+# own, ends in the same bits: with evaluations and checkpoints in between, in every
 # precision, stopped and gone on with, and with messages that are late.
 # deadline: 300
 set -eu
@@ -33,6 +33,8 @@ same() {
 same 'a shard at rank 0, momentum' 2 optim=momentum
 same 'shards, adamw, clipped' 4 exchange.server=sharded optim=adamw optim.clip=0.05
 same 'shards, fp64' 3 exchange.server=sharded optim=momentum precision=fp64
+same 'shards, bf16' 2 exchange.server=sharded optim=momentum precision=bf16
+same 'bf16' 3 optim=adamw precision=bf16
 same 'shards, micro-batches' 2 exchange.server=sharded optim=adamw accumulate=2
 same 'late messages' 3 exchange.server=sharded optim=momentum comm.fault=jitter:seconds=0.02
 

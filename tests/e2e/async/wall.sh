@@ -71,6 +71,16 @@ done
 train own 3 exchange.schedule=wall exchange.servers=1 || die "own: $(cat "$folder/out")"
 train none 2 exchange.schedule="$folder/own/schedule.txt" || die "none: $(cat "$folder/out")"
 [ "$(sums own)" = "$(sums none)" ] || die "with a server on a rank of its own the record ends in other bits"
+train alike 3 exchange.schedule="$folder/own/schedule.txt" exchange.servers=1 || die "alike: $(cat "$folder/out")"
+[ "$(sums own)" = "$(sums alike)" ] || die "with a server on a rank of its own the record is not repeated"
 
 train short 1 exchange.schedule="$folder/two/schedule.txt" train.steps=9 && die "too short, and not refused"
 grep -q 'ends after 32 deliveries' "$folder/out" || die "not said: $(cat "$folder/out")"
+
+# A file that is not there is refused before the run has a folder's contents, also by --dry-run.
+for more in "" --dry-run; do
+    rm -rf "$folder/typo"
+    train typo 2 exchange.schedule=wal $more && die "a schedule that is not there is not refused $more"
+    grep -q 'exchange.schedule=wal is neither seeded nor wall' "$folder/out" || die "not said: $(cat "$folder/out")"
+    [ ! -e "$folder/typo/metrics.jsonl" ] || die "a schedule that is not there has left a run"
+done
