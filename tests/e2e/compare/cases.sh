@@ -102,6 +102,18 @@ for setting in exchange.proxies=2 exchange.chain=2; do
         --repeat 1 --no-timeline || die "$setting: $(cat "$folder/out")"
 done
 
+# Speeds are of ranks; clients and workers, of which a rank has several, have its own. The
+# timeline of workers that do not wait has what they compute.
+compare fedavg rudra petuum easgd -n 2 run="$folder/pace" train.steps=4 --repeat 1 \
+    --pace 1,0.5 || die "--pace: $(cat "$folder/err")"
+grep -q 'did not run' "$folder/out" && die "$(cat "$folder/out")"
+for system in fedavg petuum easgd; do
+    for phase in forward backward update; do
+        grep -q "\"cat\":\"$phase\"" "$folder/pace/$system-trace/trace.json" ||
+            die "no $phase in the timeline of $system"
+    done
+done
+
 # --fresh leaves a comparison that is running where it is; slashes are no part of a name.
 "$TUTTI" compare examples/mlp-tiny.yaml threads=1 ddp -n 2 run="$folder/busy" \
     --until time=60 --repeat 1 --no-timeline >"$folder/busy.out" 2>&1 &
