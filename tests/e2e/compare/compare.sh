@@ -149,6 +149,19 @@ for s, name, key in (easgd, "easgd", "comm/bytes"), (downpour, "downpour", "step
     assert told > 0 and abs(told - sum(v) / len(v)) < 0.01 * told, (name, told, v)
 TEXT
 
+# Whoever is killed leaves no run behind that is in the way of the next.
+"$TUTTI" compare examples/mlp-tiny.yaml threads=1 ddp -n 2 run="$folder/killed" \
+    train.steps=3000 --repeat 1 --no-timeline >"$folder/out" 2>&1 &
+for _ in $(seq 100); do
+    [ -s "$folder/killed/ddp-1/metrics.jsonl" ] && break
+    sleep 0.05
+done
+kill -KILL "$!"
+wait "$!" || true
+compare ddp -n 2 run="$folder/killed" train.steps=3000 --repeat 1 --no-timeline ||
+    die "after kill: $(cat "$folder/out" "$folder/err")"
+grep -q '^ddp  *[0-9]' "$folder/out" || die "after kill: $(cat "$folder/out")"
+
 # A signal, then the same command.
 set -- ddp zero-1 -n 2 run="$folder/stop" --until time=2 --repeat 1 --no-timeline
 "$TUTTI" compare examples/mlp-tiny.yaml threads=1 "$@" >"$folder/out" 2>"$folder/err" &
