@@ -96,6 +96,17 @@ failing || die "$(cat "$folder/err")"
 grep -q 'zero-1-1: done' "$folder/err" || die "not made again: $(cat "$folder/err")"
 grep -q 'zero-1-2: is there already' "$folder/err" || die 'the other one too'
 
+# Where files of it are gone it says so, and has no numbers.
+for file in facts.json metrics.jsonl; do
+    rm -f "$folder/rounds/zero-1-1/$file" "$folder/rounds/zero-1-2/$file"
+    failing --no-timeline || die "$(cat "$folder/err")"
+    grep -q '^zero-1 did not run: .*/zero-1-1 has lost files' "$folder/out" ||
+        die "without $file: $(cat "$folder/out")"
+    rm -rf "$folder/rounds/zero-1-1" "$folder/rounds/zero-1-2"
+    failing --no-timeline || die "$(cat "$folder/err")"
+    grep -q '^zero-1  *[0-9]' "$folder/out" || die "not made again: $(cat "$folder/out")"
+done
+
 # Proxies and chains are known to the drawn clock alone, wherever they are set.
 for setting in exchange.proxies=2 exchange.chain=2; do
     compare parameter-server -n 4 $setting run="$folder/$setting" train.steps=4 \
