@@ -80,12 +80,11 @@ static bool is_drawn(const tt_policy_def *policy, const tt_settings *s)
            number_of(s, "exchange.chain") > 1;
 }
 
-static bool has_schedule(const tt_policy_def *policy)
+// Who is next where nobody says it; NULL: the policy has nobody who waits for a turn.
+static const char *usual_schedule(const tt_policy_def *policy)
 {
-    for (const tt_opt *o = policy->options; o != NULL && o->name != NULL; o++)
-        if (strcmp(o->name, "schedule") == 0)
-            return true;
-    return false;
+    const tt_opt *o = tt_opt_find(policy->options, "schedule");
+    return o != NULL ? o->fallback : NULL;
 }
 
 static const tt_policy_def *policy_of(const tt_settings *s)
@@ -104,8 +103,8 @@ static const char *pace_of(const tt_compare *c, const tt_settings *all)
     tt_str text = {0};
     double speed = 0;
     tt_str_add(&text, "trial.pace=");
-    if (policy == NULL || !has_schedule(policy) || workers <= c->ranks ||
-        workers % c->ranks != 0)
+    if (policy == NULL || usual_schedule(policy) == NULL ||
+        workers <= c->ranks || workers % c->ranks != 0)
         tt_str_add(&text, pace);
     else
         for (int64_t i = 0; i < workers; i++)
@@ -117,13 +116,25 @@ static const char *pace_of(const tt_compare *c, const tt_settings *all)
 
 // Workers at their own pace go by the wall clock, because a comparison is about times; a
 // clock that is drawn has none that could be compared.
-static bool is_by_wall(const tt__compare_run *p, const tt_settings *all)
+static bool is_by_wall(const tt_compare *c, const tt_settings *all)
 {
     const tt_policy_def *def = policy_of(all);
-    return !tt_cli_has(p->of->cli, "--seeded") && def != NULL &&
+    return !tt_cli_has(c->cli, "--seeded") && def != NULL &&
            !is_drawn(def, all) &&
            tt_settings_find(all, "exchange.schedule") == NULL &&
-           has_schedule(def);
+           usual_schedule(def) != NULL;
+}
+
+bool tt__compare_is_drawn(const tt_compare *c, const tt_compare_one *one)
+{
+    tt_settings all = {0};
+    if (tt__compare_settings(c, one, &all) != TT_OK)
+        return false;
+    const tt_policy_def *def = policy_of(&all);
+    const tt_setting *said = tt_settings_find(&all, "exchange.schedule");
+    const char *usual = def != NULL ? usual_schedule(def) : NULL;
+    return usual != NULL && !is_by_wall(c, &all) &&
+           strcmp(said != NULL ? said->value : usual, "wall") != 0;
 }
 
 // What it logs, so that curves have some forty points.
@@ -165,7 +176,7 @@ tt_status tt__compare_args(tt__compare_run *p, const tt_compare_one *one,
     add_given(p);
     add(p, tt_arena_printf(arena, "system=%s", one->word));
     add(p, tt_arena_printf(arena, "run=%s", p->folder));
-    if (is_known && is_by_wall(p, &all))
+    if (is_known && is_by_wall(p->of, &all))
         add(p, "exchange.schedule=wall");
     add_kind(p, kind);
     add(p, tt_arena_printf(

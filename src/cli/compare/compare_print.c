@@ -111,6 +111,11 @@ tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
             tt_str_addf(out, "%s ran %d of %d rounds: %s\n",
                         compared->system[i].name, compared->system[i].n_rounds,
                         compared->rounds, compared->system[i].failure);
+    tt_str drawn = {0};
+    tt_compared_drawn(compared, &drawn);
+    if (drawn.n > 0)
+        tt_str_addf(out, "%s\n", tt_str_text(&drawn));
+    tt_str_fini(&drawn);
     return tt_str_status(out);
 }
 
@@ -151,6 +156,8 @@ static void add_system(tt_json *json, const tt_compared *c,
         tt_json_str(json, "settings", s->settings);
     if (s->refusal == NULL) {
         tt_json_i64(json, "rounds", s->n_rounds);
+        if (s->is_drawn)
+            tt_json_str(json, "clock", "drawn");
         add_interval(json, "step_seconds", &s->step);
         add_interval(json, "exposed_seconds", &s->exposed);
         tt_json_f64(json, "bytes", s->bytes);

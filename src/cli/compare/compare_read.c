@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json_read.h"
-#include "cli/compare/compare.h"
+#include "cli/compare/compare_parts.h"
 #include "exchange/diary.h"
 #include "store/metrics.h"
 
@@ -385,6 +385,7 @@ static tt_status fill(const reading *r, int i, double units, double seconds,
     out->failure = out->refusal; // of a later round
     out->refusal = NULL;
     out->n_rounds = rounds_of(r, i);
+    out->is_drawn = tt__compare_is_drawn(r->of, one);
     out->loss = &first->loss;
     out->units = first->units;
     out->bytes = first->bytes;
