@@ -84,6 +84,21 @@ static void add_row(tt_columns *columns, const tt_compared *c,
         tt_columns_add_number(columns, s->staleness, 3);
 }
 
+// Who made all its steps before it came to the loss that was to end it.
+static void add_unreached(const tt_compare *c, const tt_compared *compared,
+                          tt_str *out)
+{
+    for (int i = 0; i < compared->n && !isnan(c->until_loss); i++) {
+        const tt_compared_system *s = &compared->system[i];
+        if (s->refusal == NULL && !isfinite(s->to_loss.mid))
+            tt_str_addf(out,
+                        "%s did not come to a loss of %g in %lld steps; "
+                        "train.steps=N allows more\n",
+                        s->name, c->until_loss,
+                        (long long)s->loss->step[s->loss->n - 1]);
+    }
+}
+
 tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
                            tt_str *out)
 {
@@ -111,6 +126,7 @@ tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
             tt_str_addf(out, "%s ran %d of %d rounds: %s\n",
                         compared->system[i].name, compared->system[i].n_rounds,
                         compared->rounds, compared->system[i].failure);
+    add_unreached(c, compared, out);
     tt_str drawn = {0};
     tt_compared_drawn(compared, &drawn);
     if (drawn.n > 0)

@@ -157,9 +157,12 @@ static void add_table(const tt_compared *c, tt_str *out)
                "the mean where steps differ, of all rounds; exposed: "
                "communication that a step waited for; "
                "sent: by a rank in a step; memory: planned, of the rank that "
-               "needs the most; staleness: updates between the weights that a "
-               "gradient was computed at and the update that it goes into, "
-               "mean; \xc2\xb1: half the range of the rounds.</p>\n");
+               "needs the most; ");
+    if (tt_compared_has_staleness(c))
+        tt_str_add(out, "staleness: updates between the weights that a "
+                        "gradient was computed at and the update that it goes "
+                        "into, mean; ");
+    tt_str_add(out, "\xc2\xb1: half the range of the rounds.</p>\n");
     tt_compared_drawn(c, &drawn);
     if (drawn.n > 0) {
         tt_str_add(out, "<p class=\"keys\">");

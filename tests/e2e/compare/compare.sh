@@ -130,6 +130,11 @@ for s in json.load(open(sys.argv[1]))["systems"]:
     assert s["curve"][-1][0] < 4000 and s["seconds_to_loss"]["median"] > 0, s
 TEXT
 
+compare ddp -n 2 run="$folder/few" --until loss=0.5 --repeat 1 --no-timeline ||
+    die "$(cat "$folder/err")"
+grep -q '^ddp did not come to a loss of 0.5 in 20 steps; train.steps=N' "$folder/out" ||
+    die "not said: $(cat "$folder/out")"
+
 # Where most steps send next to nothing, bytes are means; so is the time of workers that do not wait.
 compare easgd downpour -n 2 run="$folder/uneven" train.steps=16 --repeat 1 \
     --no-timeline --json || die "$(cat "$folder/err")"
