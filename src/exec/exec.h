@@ -184,10 +184,10 @@ typedef struct tt_row_sums {
 // NULL without `rows` or `pace`.
 const tt_row_time *tt_exec_rows(const tt_exec *exec);
 const tt_row_sums *tt_exec_row_sums(const tt_exec *exec);
-
 // Seconds per step of the plan since then; a flight's waits count for its first member.
 const double *tt_exec_step_seconds(const tt_exec *exec);
 
+bool tt_exec_is_traced(const tt_exec *exec); // with `trace`
 // The newest events as a Chrome trace; TT_ERR_STATE without `trace`.
 tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
 

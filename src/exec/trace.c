@@ -74,6 +74,11 @@ static void print_names(const tt_plan *plan, tt_json *j)
     tt_str_fini(&name);
 }
 
+bool tt_exec_is_traced(const tt_exec *exec)
+{
+    return exec->event != NULL;
+}
+
 tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out)
 {
     if (exec->event == NULL)

@@ -66,9 +66,9 @@ static void add_index(printer *p, int row, const char *what, int64_t index)
     tt_json_close(&p->j, '}');
 }
 
-static void add_kernel(printer *p, const tt__event *e)
+static void add_kernel(printer *p, const tt_exec *exec, const tt__event *e)
 {
-    const tt_step *step = &p->part->exec->plan->step[e->step];
+    const tt_step *step = &exec->plan->step[e->step];
     tt_json *j = &p->j;
     begin_event(p, COMPUTE, "X");
     tt_json_str(j, "name", step->name);
@@ -190,18 +190,19 @@ static const tt__event *event_at(const tt_exec *exec, int64_t i)
 }
 
 // The wire shows collectives better than the steps that began them.
-static void add_kernels(printer *p, int64_t max)
+static void add_kernels(printer *p, const tt_exec *exec, int64_t max)
 {
-    const tt_exec *exec = p->part->exec;
+    if (exec == NULL || exec->event == NULL)
+        return;
     const int64_t n = exec->n_events;
     const int64_t kept = n < exec->events_capacity ? n : exec->events_capacity;
     const int64_t first = n - (kept < max ? kept : max);
     if (first < n && first > 0)
-        p->from = event_at(exec, first)->start;
+        p->from = fmax(p->from, event_at(exec, first)->start);
     for (int64_t i = first; i < n; i++) {
         const tt__event *e = event_at(exec, i);
         if (!tt_op_is_collective(exec->plan->step[e->step].op))
-            add_kernel(p, e);
+            add_kernel(p, exec, e);
     }
 }
 
@@ -226,8 +227,9 @@ void tt_trace_add(const tt_trace_part *part, tt_str *out)
     printer p = {
         .part = part, .j = {.out = out, .is_compact = true}, .from = -HUGE_VAL};
     add_names(&p);
-    if (part->exec != NULL && part->exec->event != NULL)
-        add_kernels(&p, part->max_events - 3 * few);
+    const int64_t kernels = part->max_events - 3 * few;
+    add_kernels(&p, part->worker, kernels / 2);
+    add_kernels(&p, part->exec, part->worker != NULL ? kernels / 2 : kernels);
     if (part->exec != NULL && has_stages(&p))
         for (int32_t i = 0; i < part->exec->plan->n_order; i++)
             add_row(&p, i);

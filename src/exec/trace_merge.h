@@ -19,7 +19,8 @@ typedef struct tt_trace_mark { // something that the host did
 typedef struct tt_trace_part {
     int32_t rank;
     const char *host;
-    const tt_exec *exec;         // with `trace`
+    const tt_exec *exec;   // with `trace`
+    const tt_exec *worker; // computes gradients beside it; NULL: exec does
     const tt_wire_event *flight; // oldest first
     int64_t n_flights;
     const tt_trace_mark *mark;

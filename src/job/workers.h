@@ -94,6 +94,10 @@ typedef struct tt_workers {
     tt_server_did server;
 } tt_workers;
 
+// The executor in which this rank's workers compute gradients; NULL: the job's, or none
+// has yet.
+const tt_exec *tt_job_worker_exec(const tt_job *job);
+
 // The epsilon that a federation has spent so far; not a number without noise.
 double tt_job_epsilon(const tt_job *job);
 

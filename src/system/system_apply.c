@@ -97,6 +97,21 @@ static int64_t micro_batches(int64_t wanted, int64_t replicas,
     return best;
 }
 
+// Whether it is a layout along an axis that the system makes of one rank: nothing is cut
+// there, and nothing is to be said about it.
+static bool cuts_nothing(const tt_system *system, const tt_setting *one,
+                         int64_t n, const tt_settings *given)
+{
+    char axis[64];
+    if (strncmp(one->key, "layout.", 7) != 0)
+        return false;
+    snprintf(axis, sizeof axis, "mesh.%s", one->value);
+    const tt_setting *ranks = tt_settings_find(&system->settings, axis);
+    const tt_setting *mine = tt_settings_find(given, axis);
+    return ranks != NULL && value_of(ranks->value, n) == 1 &&
+           (mine == NULL || atoll(mine->value) <= 1);
+}
+
 tt_status tt_system_settings(const tt_system *system, int64_t n,
                              const tt_settings *given, tt_arena *arena,
                              tt_settings *out)
@@ -109,6 +124,8 @@ tt_status tt_system_settings(const tt_system *system, int64_t n,
         char number[24];
         const char *value = s->value;
         const bool is_micro = strcmp(s->key, "accumulate") == 0;
+        if (cuts_nothing(system, s, n, given))
+            continue;
         int64_t whole = is_axis(s->key) || is_micro ||
                                 strcmp(s->key, "exchange.replicas") == 0
                             ? value_of(s->value, n)

@@ -15,9 +15,10 @@ typedef struct tt_ranks_report tt_ranks_report;
 typedef struct tt_ranks_options {
     tt_comm_wire *wire; // opened with `trace`; NULL: one rank
     const tt_exec
-        *exec;        // of the training step, with `trace` where one is wanted
-    const char *host; // this rank's; NULL: the machine's name
-    bool wants_trace; // tt_ranks_report_trace will be called
+        *exec; // of the training step, with `trace` where one is wanted
+    const tt_exec *worker; // of gradients: tt_ranks_report_worker
+    const char *host;      // this rank's; NULL: the machine's name
+    bool wants_trace;      // tt_ranks_report_trace will be called
     // The schedule of the stages; NULL: there are none. With stages ranks have
     // collectives of their own, which cannot be compared: nobody is the last to arrive.
     // Rows of the schedule say who waits for whom instead (ranks_pipe.h).
@@ -56,6 +57,9 @@ void tt_ranks_report_residual(tt_ranks_report *report, double squares);
 // all but rank 0; lies in the arena.
 tt_status tt_ranks_report_end(tt_ranks_report *report, tt_arena *arena,
                               const tt_ranks **ranks_out);
+
+// What computes gradients beside the step's executor, for the trace; NULL: nothing does.
+void tt_ranks_report_worker(tt_ranks_report *report, const tt_exec *worker);
 
 // One trace of all ranks by rank 0's clock, which writes the file, whole or not at
 // all. All ranks call it. A disk that is full fails on rank 0 alone.

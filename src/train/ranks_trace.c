@@ -15,6 +15,7 @@ static void print_part(const tt_ranks_report *r, tt_str *out)
         .rank = r->rank,
         .host = r->my_host,
         .exec = r->options.exec,
+        .worker = r->options.worker,
         .mark = r->mark,
         .n_marks = r->n_marks,
         .zero = r->opened,
@@ -105,6 +106,11 @@ static tt_status write_trace(const tt_ranks_report *r, const tt_str *mine,
         written =
             tt_file_end(&file, temporary, status == TT_OK ? written : status);
     return status == TT_OK ? written : status;
+}
+
+void tt_ranks_report_worker(tt_ranks_report *r, const tt_exec *worker)
+{
+    r->options.worker = worker;
 }
 
 tt_status tt_ranks_report_trace(tt_ranks_report *r, const char *path)

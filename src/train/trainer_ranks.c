@@ -68,6 +68,7 @@ static tt_status write_trace(const tt_trainer *t)
         strcmp(file, "true") == 0
             ? snprintf(path, sizeof path, "%s/trace.json", t->request->folder)
             : snprintf(path, sizeof path, "%s", file);
+    tt_ranks_report_worker(t->report, tt_job_worker_exec(t->job));
     return tt_ranks_report_trace(t->report, n < (int)sizeof path ? path : "");
 }
 

@@ -96,6 +96,22 @@ TEST(the_command_line_counts_more_than_a_system_and_a_system_more_than_a_file)
     tt_arena_destroy(arena);
 }
 
+TEST(a_layout_along_an_axis_of_one_rank_is_left_out)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_settings few = {0}, four = {0}, mine = {0};
+    apply("mesh-tensorflow", "command line", 3, arena, &few);
+    CHECK(strcmp(value(&few, "mesh.tensor"), "1") == 0);
+    CHECK(tt_settings_find(&few, "layout.heads") == NULL);
+    apply("mesh-tensorflow", "command line", 4, arena, &four);
+    CHECK(strcmp(value(&four, "layout.heads"), "tensor") == 0);
+    // Where the user cuts along it, it is there.
+    CHECK_OK(tt_settings_set(&mine, "mesh.tensor", "2", "command line", arena));
+    apply("mesh-tensorflow", "command line", 2, arena, &mine);
+    CHECK(strcmp(value(&mine, "layout.heads"), "tensor") == 0);
+    tt_arena_destroy(arena);
+}
+
 TEST(a_wrong_number_of_ranks_is_answered_with_right_ones)
 {
     tt_arena *arena = tt_arena_create();

@@ -114,6 +114,9 @@ TEXT
 "$TUTTI" list systems --where codec=topk --where partition=data >"$folder/out"
 grep -q '^gradient-dropping ' "$folder/out" || die 'list --where'
 grep -q '^ddp ' "$folder/out" && die 'list --where has others'
+"$TUTTI" list systems --where centralisation=CENTRAL >"$folder/out"
+grep -q '^petuum ' "$folder/out" || die 'list --where: the beginning of a word'
+grep -q '^ddp ' "$folder/out" && die 'decentralised is taken for centralised'
 "$TUTTI" list systems --where codec=nonesuch 2>"$folder/err" && die 'an empty list'
 "$TUTTI" list systems --where codec= 2>"$folder/err" && die 'an empty word'
 "$TUTTI" show system gpipe -n 4 | grep -q 'mesh.pipe=4' || die 'show system'

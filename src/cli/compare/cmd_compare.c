@@ -58,8 +58,9 @@ static tt_status set_aside(const tt_compare *c)
             return TT_ERR_NOMEM;
         if (tt_file_exists(aside))
             continue;
+        TT_TRY(tt_file_rename(c->folder, aside));
         fprintf(stderr, "note: %s is now %s\n", c->folder, aside);
-        return tt_file_rename(c->folder, aside);
+        return TT_OK;
     }
     return tt_fail(TT_ERR_STATE, "%s: there are a thousand old ones beside it",
                    c->folder);

@@ -2,6 +2,7 @@
 // the command line, and what a comparison adds to them.
 
 #include "cli/compare/compare_parts.h"
+#include "config/pace.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -79,22 +80,61 @@ static bool is_drawn(const tt_policy_def *policy, const tt_settings *s)
            number_of(s, "exchange.chain") > 1;
 }
 
+// Who is next where nobody says it; NULL: the policy has nobody who waits for a turn.
+static const char *usual_schedule(const tt_policy_def *policy)
+{
+    const tt_opt *o = tt_opt_find(policy->options, "schedule");
+    return o != NULL ? o->fallback : NULL;
+}
+
+static const tt_policy_def *policy_of(const tt_settings *s)
+{
+    const tt_setting *policy = tt_settings_find(s, "exchange.policy");
+    return policy != NULL ? tt_policy_find(policy->value) : NULL;
+}
+
+// --pace says the speeds of ranks; workers and clients, of which each of these has several,
+// have that of theirs.
+static const char *pace_of(const tt_compare *c, const tt_settings *all)
+{
+    const char *pace = tt_cli_value(c->cli, "--pace");
+    const tt_policy_def *policy = policy_of(all);
+    const int64_t workers = (int64_t)number_of(all, "exchange.replicas");
+    tt_str text = {0};
+    double speed = 0;
+    tt_str_add(&text, "trial.pace=");
+    if (policy == NULL || usual_schedule(policy) == NULL ||
+        workers <= c->ranks || workers % c->ranks != 0)
+        tt_str_add(&text, pace);
+    else
+        for (int64_t i = 0; i < workers; i++)
+            if (tt_pace_speed(pace, c->ranks, (int32_t)(i * c->ranks / workers),
+                              &speed) == TT_OK)
+                tt_str_addf(&text, "%s%.9g", i > 0 ? "," : "", speed);
+    return tt_str_keep(&text, c->cli->arena);
+}
+
 // Workers at their own pace go by the wall clock, because a comparison is about times; a
 // clock that is drawn has none that could be compared.
-static bool is_by_wall(const tt__compare_run *p, const tt_settings *all)
+static bool is_by_wall(const tt_compare *c, const tt_settings *all)
 {
-    const tt_setting *policy = tt_settings_find(all, "exchange.policy");
-    const tt_policy_def *def =
-        policy != NULL ? tt_policy_find(policy->value) : NULL;
-    const tt_opt *o;
-    if (tt_cli_has(p->of->cli, "--seeded") || def == NULL ||
-        is_drawn(def, all) ||
-        tt_settings_find(all, "exchange.schedule") != NULL)
+    const tt_policy_def *def = policy_of(all);
+    return !tt_cli_has(c->cli, "--seeded") && def != NULL &&
+           !is_drawn(def, all) &&
+           tt_settings_find(all, "exchange.schedule") == NULL &&
+           usual_schedule(def) != NULL;
+}
+
+bool tt__compare_is_drawn(const tt_compare *c, const tt_compare_one *one)
+{
+    tt_settings all = {0};
+    if (tt__compare_settings(c, one, &all) != TT_OK)
         return false;
-    for (o = def->options; o != NULL && o->name != NULL; o++)
-        if (strcmp(o->name, "schedule") == 0)
-            return true;
-    return false;
+    const tt_policy_def *def = policy_of(&all);
+    const tt_setting *said = tt_settings_find(&all, "exchange.schedule");
+    const char *usual = def != NULL ? usual_schedule(def) : NULL;
+    return usual != NULL && !is_by_wall(c, &all) &&
+           strcmp(said != NULL ? said->value : usual, "wall") != 0;
 }
 
 // What it logs, so that curves have some forty points.
@@ -128,12 +168,15 @@ tt_status tt__compare_args(tt__compare_run *p, const tt_compare_one *one,
     add(p, "train");
     add(p,
         tt_arena_printf(arena, "log.every=%lld", (long long)log_every(steps)));
+    const bool is_known = tt__compare_settings(p->of, one, &all) == TT_OK;
     for (const char *const *s = p->of->extra; *s != NULL; s++)
-        add(p, *s);
+        add(p, is_known && strncmp(*s, "trial.pace=", 11) == 0
+                   ? pace_of(p->of, &all)
+                   : *s);
     add_given(p);
     add(p, tt_arena_printf(arena, "system=%s", one->word));
     add(p, tt_arena_printf(arena, "run=%s", p->folder));
-    if (tt__compare_settings(p->of, one, &all) == TT_OK && is_by_wall(p, &all))
+    if (is_known && is_by_wall(p->of, &all))
         add(p, "exchange.schedule=wall");
     add_kind(p, kind);
     add(p, tt_arena_printf(

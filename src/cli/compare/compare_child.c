@@ -16,10 +16,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,27 +44,53 @@ bool tt_compare_is_done(const tt_compare *c, const char *name)
 
 // ---- the process ---------------------------------------------------------
 
-static tt_status start(tt__compare_run *p)
+static int open_as(int number, const char *path, int flags)
+{
+    const int fd = open(path, flags, 0644);
+    return fd < 0 ? errno : dup2(fd, number) < 0 ? errno : 0;
+}
+
+// In the child: becomes the program, or says through `tell` why it cannot. If this program
+// is killed, it ends too, at once: else it would be in the way of the same command that
+// comes next. A launcher is asked to, since its ranks may be elsewhere.
+static _Noreturn void become(const tt__compare_run *p, pid_t parent, int tell)
 {
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-    posix_spawn_file_actions_t actions;
     char *argv[TT_COMPARE_ARGS];
     for (int i = 0; i <= p->n; i++) // exec changes none of them
         memcpy(&argv[i], &p->arg[i], sizeof argv[i]);
-    int error = posix_spawn_file_actions_init(&actions);
+    (void)prctl(PR_SET_PDEATHSIG, p->of->launch[0] == NULL ? SIGKILL : SIGTERM);
+    if (getppid() != parent) // it died before we asked
+        _exit(1);
+    int error = open_as(STDIN_FILENO, "/dev/null", O_RDONLY);
+    if (error == 0)
+        error = open_as(STDOUT_FILENO, p->out, flags);
+    if (error == 0)
+        error = open_as(STDERR_FILENO, p->log, flags);
     if (error == 0) {
-        error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO,
-                                                 "/dev/null", O_RDONLY, 0);
-        if (error == 0)
-            error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO,
-                                                     p->out, flags, 0644);
-        if (error == 0)
-            error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO,
-                                                     p->log, flags, 0644);
-        if (error == 0)
-            error = posix_spawnp(&p->pid, p->program, &actions, NULL, argv,
-                                 environ);
-        (void)posix_spawn_file_actions_destroy(&actions);
+        (void)execvp(p->program, argv);
+        error = errno;
+    }
+    (void)!write(tell, &error, sizeof error);
+    _exit(1);
+}
+
+static tt_status start(tt__compare_run *p)
+{
+    const pid_t parent = getpid();
+    int tell[2];
+    int error = pipe2(tell, O_CLOEXEC) != 0 ? errno : 0;
+    if (error == 0) {
+        (void)fflush(
+            NULL); // or the child prints what is left in the buffers too
+        p->pid = fork();
+        if (p->pid == 0)
+            become(p, parent, tell[1]);
+        error = p->pid < 0 ? errno : 0;
+        (void)close(tell[1]);
+        if (error == 0 && read(tell[0], &error, sizeof error) > 0)
+            (void)waitpid(p->pid, NULL, 0);
+        (void)close(tell[0]);
     }
     return error == 0
                ? TT_OK

@@ -39,6 +39,9 @@ tt_status tt__compare_check(const tt_compare *c);
 tt_status tt__compare_settings(const tt_compare *c, const tt_compare_one *one,
                                tt_settings *out);
 
+// Whether the clock of its workers is drawn, which says nothing about times.
+bool tt__compare_is_drawn(const tt_compare *c, const tt_compare_one *one);
+
 // The words that start a run, and the program that they are for.
 tt_status tt__compare_args(tt__compare_run *p, const tt_compare_one *one,
                            tt__compare_kind kind);

@@ -84,6 +84,21 @@ static void add_row(tt_columns *columns, const tt_compared *c,
         tt_columns_add_number(columns, s->staleness, 3);
 }
 
+// Who made all its steps before it came to the loss that was to end it.
+static void add_unreached(const tt_compare *c, const tt_compared *compared,
+                          tt_str *out)
+{
+    for (int i = 0; i < compared->n && !isnan(c->until_loss); i++) {
+        const tt_compared_system *s = &compared->system[i];
+        if (s->refusal == NULL && !isfinite(s->to_loss.mid))
+            tt_str_addf(out,
+                        "%s did not come to a loss of %g in %lld steps; "
+                        "train.steps=N allows more\n",
+                        s->name, c->until_loss,
+                        (long long)s->loss->step[s->loss->n - 1]);
+    }
+}
+
 tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
                            tt_str *out)
 {
@@ -111,6 +126,12 @@ tt_status tt_compare_table(const tt_compare *c, const tt_compared *compared,
             tt_str_addf(out, "%s ran %d of %d rounds: %s\n",
                         compared->system[i].name, compared->system[i].n_rounds,
                         compared->rounds, compared->system[i].failure);
+    add_unreached(c, compared, out);
+    tt_str drawn = {0};
+    tt_compared_drawn(compared, &drawn);
+    if (drawn.n > 0)
+        tt_str_addf(out, "%s\n", tt_str_text(&drawn));
+    tt_str_fini(&drawn);
     return tt_str_status(out);
 }
 
@@ -151,6 +172,8 @@ static void add_system(tt_json *json, const tt_compared *c,
         tt_json_str(json, "settings", s->settings);
     if (s->refusal == NULL) {
         tt_json_i64(json, "rounds", s->n_rounds);
+        if (s->is_drawn)
+            tt_json_str(json, "clock", "drawn");
         add_interval(json, "step_seconds", &s->step);
         add_interval(json, "exposed_seconds", &s->exposed);
         tt_json_f64(json, "bytes", s->bytes);

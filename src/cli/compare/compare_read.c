@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json_read.h"
-#include "cli/compare/compare.h"
+#include "cli/compare/compare_parts.h"
 #include "exchange/diary.h"
 #include "store/metrics.h"
 
@@ -206,7 +206,8 @@ static tt_status read_run(const tt_compare *c, const char *name, run *out)
     out->bytes = usual(&m, "comm/bytes", is_mean, arena);
     out->staleness = read_staleness(folder, arena);
     read_facts(folder, out, arena);
-    return read_loss(&m, out, arena);
+    // Without samples of a step losses of several cannot be compared.
+    return out->units > 0 ? read_loss(&m, out, arena) : TT_OK;
 }
 
 // ---- losses --------------------------------------------------------------
@@ -357,6 +358,19 @@ static int rounds_of(const reading *r, int system)
     return n;
 }
 
+// Why a system has no numbers though nothing refused it.
+static const char *missing(const tt_compare *c, const tt_compare_one *one)
+{
+    tt_arena *arena = c->cli->arena;
+    const char *name = tt_arena_printf(arena, "%s-1", one->name);
+    if (name == NULL || !tt_compare_is_done(c, name))
+        return "it has not come to its end yet";
+    return tt_arena_printf(arena,
+                           "%s/%s has lost files or parts of them; once that "
+                           "folder is removed, it is made again",
+                           c->folder, name);
+}
+
 static tt_status fill(const reading *r, int i, double units, double seconds,
                       tt_compared_system *out)
 {
@@ -365,12 +379,13 @@ static tt_status fill(const reading *r, int i, double units, double seconds,
     TT_TRY(add_words(r->of, one, out));
     if (first == NULL) {
         if (out->refusal == NULL)
-            out->refusal = "it has not come to its end yet";
-        return TT_OK;
+            out->refusal = missing(r->of, one);
+        return out->refusal != NULL ? TT_OK : TT_ERR_NOMEM;
     }
     out->failure = out->refusal; // of a later round
     out->refusal = NULL;
     out->n_rounds = rounds_of(r, i);
+    out->is_drawn = tt__compare_is_drawn(r->of, one);
     out->loss = &first->loss;
     out->units = first->units;
     out->bytes = first->bytes;

@@ -5,6 +5,7 @@
 #include "cli/columns.h"
 #include "cli/systems/systems.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +39,16 @@ static tt_status unknown_field(const char *where, const char *field)
         "--where %s", where);
 }
 
+// Whether a word of `value` begins so, in any case: "centralised" is no part of
+// "decentralised".
+static bool has_word(const char *value, const char *begin)
+{
+    for (const char *at = value; (at = strcasestr(at, begin)) != NULL; at++)
+        if (at == value || !isalnum((unsigned char)at[-1]))
+            return true;
+    return false;
+}
+
 tt_status tt_cli_systems_wanted(const tt_cli *cli, const tt_system *system,
                                 bool *is_wanted_out)
 {
@@ -59,7 +70,7 @@ tt_status tt_cli_systems_wanted(const tt_cli *cli, const tt_system *system,
         const char *value = field_of(system, field, year);
         if (value == NULL)
             return unknown_field(where, field);
-        if (strcasestr(value, equals + 1) == NULL)
+        if (!has_word(value, equals + 1))
             *is_wanted_out = false;
     }
     return TT_OK;

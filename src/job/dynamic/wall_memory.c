@@ -146,7 +146,7 @@ static bool can_be_one(const tt_dynamic *d)
 tt_status tt__worker_exec_open(tt_dynamic *d)
 {
     const tt_job *job = d->job;
-    tt_exec_options options = {0};
+    tt_exec_options options = {.trace = tt_exec_is_traced(job->exec)};
     d->is_one = can_be_one(d);
     if (d->is_one) {
         d->exec = job->exec;
@@ -156,6 +156,12 @@ tt_status tt__worker_exec_open(tt_dynamic *d)
     if (can_show(job))
         options.room = d->room = lend_room(job, TT_LEND_WORKER);
     return tt_exec_create(job->plan, job->backend, &options, &d->exec);
+}
+
+const tt_exec *tt_job_worker_exec(const tt_job *job)
+{
+    const tt_dynamic *d = job->dynamic;
+    return d != NULL && !d->is_one ? d->exec : NULL;
 }
 
 void tt__worker_exec_close(tt_dynamic *d)

@@ -75,6 +75,21 @@ static tt_status check_settings(const tt_exchange *e)
     return TT_OK;
 }
 
+static bool can_share(int64_t groups, int64_t ranks)
+{
+    return groups % ranks == 0 || ranks % groups == 0;
+}
+
+// The next number of replicas that makes whole groups, two or more, which these ranks
+// can carry.
+static int64_t next_replicas(const tt_exchange *e, int64_t ranks)
+{
+    int64_t groups = e->replicas / e->group + 1;
+    while (groups < 2 || !can_share(groups, ranks))
+        groups++;
+    return groups * e->group;
+}
+
 static tt_status check_sizes(const tt_job *job, const tt__job_groups *g)
 {
     const tt_exchange *e = &job->exchange;
@@ -85,15 +100,15 @@ static tt_status check_sizes(const tt_job *job, const tt__job_groups *g)
                        "exchange.group=%lld does not divide %lld replicas; "
                        "exchange.replicas=%lld would do",
                        (long long)e->group, (long long)e->replicas,
-                       (long long)((groups + 1) * e->group));
+                       (long long)next_replicas(e, ranks));
     if (groups == 1 && g->n_levels == 0)
         return tt_fail(TT_ERR_ARG,
                        "exchange.group=%lld with %lld replicas is one group: "
                        "nobody is there to agree with; exchange.replicas=%lld "
                        "would do",
                        (long long)e->group, (long long)e->replicas,
-                       (long long)(2 * e->group));
-    if (groups % ranks != 0 && ranks % groups != 0)
+                       (long long)next_replicas(e, ranks));
+    if (!can_share(groups, ranks))
         return tt_fail(TT_ERR_ARG,
                        "%lld groups cannot be shared by %lld ranks along data: "
                        "a rank would have parts of two; -n %lld would do",

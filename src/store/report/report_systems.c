@@ -74,6 +74,20 @@ bool tt_compared_has_staleness(const tt_compared *c)
     return false;
 }
 
+void tt_compared_drawn(const tt_compared *c, tt_str *out)
+{
+    bool has_any = false;
+    for (int i = 0; i < c->n; i++) {
+        if (c->system[i].refusal != NULL || !c->system[i].is_drawn)
+            continue;
+        tt_str_addf(out, "%s%s", has_any ? ", " : "", c->system[i].name);
+        has_any = true;
+    }
+    if (has_any)
+        tt_str_add(out, ": a drawn clock says who is next; times are those of "
+                        "working that out here, not of ranks that do so");
+}
+
 static void add_row(const tt_compared *c, int i, tt_str *out)
 {
     const tt_compared_system *s = &c->system[i];
@@ -129,6 +143,7 @@ static void add_headings(const tt_compared *c, tt_str *out)
 
 static void add_table(const tt_compared *c, tt_str *out)
 {
+    tt_str drawn = {0};
     tt_str_add(out, "<section><h2 id=\"costs\">What each costs</h2>\n<div "
                     "class=\"rows\" tabindex=\"0\" role=\"group\" "
                     "aria-labelledby=\"costs\"><table "
@@ -139,12 +154,23 @@ static void add_table(const tt_compared *c, tt_str *out)
             add_row(c, i, out);
     tt_str_add(out,
                "</table></div>\n<p class=\"keys\">step: median over the run, "
-               "of all rounds; exposed: communication that a step waited for; "
+               "the mean where steps differ, of all rounds; exposed: "
+               "communication that a step waited for; "
                "sent: by a rank in a step; memory: planned, of the rank that "
-               "needs the most; staleness: updates between the weights that a "
-               "gradient was computed at and the update that it goes into, "
-               "mean; \xc2\xb1: half the range of the rounds.</p>"
-               "</section>\n");
+               "needs the most; ");
+    if (tt_compared_has_staleness(c))
+        tt_str_add(out, "staleness: updates between the weights that a "
+                        "gradient was computed at and the update that it goes "
+                        "into, mean; ");
+    tt_str_add(out, "\xc2\xb1: half the range of the rounds.</p>\n");
+    tt_compared_drawn(c, &drawn);
+    if (drawn.n > 0) {
+        tt_str_add(out, "<p class=\"keys\">");
+        tt__html_add(out, tt_str_text(&drawn));
+        tt_str_add(out, ".</p>\n");
+    }
+    tt_str_fini(&drawn);
+    tt_str_add(out, "</section>\n");
 }
 
 static void add_refusals(const tt_compared *c, tt_str *out)

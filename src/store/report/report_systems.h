@@ -41,6 +41,7 @@ typedef struct tt_compared_system {
     const char *refusal;             // why it did not run; NULL: it did
     const char *failure;             // of a later round; NULL: none failed
     int n_rounds;                    // that ran
+    bool is_drawn;                   // who is next is, so times say little
     const tt_metric_series *loss;    // seconds begin with the first step
     double units;                    // tokens or images of a step
     tt_interval step, exposed;       // seconds
@@ -69,6 +70,9 @@ typedef struct tt_compared {
 
 // Whether a system has gradients that are old.
 bool tt_compared_has_staleness(const tt_compared *compared);
+
+// Names of systems whose times say little, and why; "": of none.
+void tt_compared_drawn(const tt_compared *compared, tt_str *out);
 
 // Appends the page.
 tt_status tt_report_systems(const tt_compared *compared, tt_str *out);

@@ -96,10 +96,36 @@ failing || die "$(cat "$folder/err")"
 grep -q 'zero-1-1: done' "$folder/err" || die "not made again: $(cat "$folder/err")"
 grep -q 'zero-1-2: is there already' "$folder/err" || die 'the other one too'
 
+# Where files of it are gone it says so, and has no numbers.
+for file in facts.json metrics.jsonl; do
+    rm -f "$folder/rounds/zero-1-1/$file" "$folder/rounds/zero-1-2/$file"
+    failing --no-timeline || die "$(cat "$folder/err")"
+    grep -q '^zero-1 did not run: .*/zero-1-1 has lost files' "$folder/out" ||
+        die "without $file: $(cat "$folder/out")"
+    rm -rf "$folder/rounds/zero-1-1" "$folder/rounds/zero-1-2"
+    failing --no-timeline || die "$(cat "$folder/err")"
+    grep -q '^zero-1  *[0-9]' "$folder/out" || die "not made again: $(cat "$folder/out")"
+done
+
 # Proxies and chains are known to the drawn clock alone, wherever they are set.
 for setting in exchange.proxies=2 exchange.chain=2; do
     compare parameter-server -n 4 $setting run="$folder/$setting" train.steps=4 \
         --repeat 1 --no-timeline || die "$setting: $(cat "$folder/out")"
+done
+
+# Speeds are of ranks; clients and workers, of which a rank has several, have its own. The
+# timeline of workers that do not wait has what they compute.
+compare fedavg rudra petuum easgd -n 2 run="$folder/pace" train.steps=4 --repeat 1 \
+    --pace 1,0.5 || die "--pace: $(cat "$folder/err")"
+grep -q 'did not run' "$folder/out" && die "$(cat "$folder/out")"
+grep -q '^fedavg, rudra: a drawn clock says who is next' "$folder/out" ||
+    die "not said: $(cat "$folder/out")"
+grep -q 'fedavg, rudra: a drawn clock' "$folder/pace/index.html" || die 'not on the page'
+for system in fedavg petuum easgd; do
+    for phase in forward backward update; do
+        grep -q "\"cat\":\"$phase\"" "$folder/pace/$system-trace/trace.json" ||
+            die "no $phase in the timeline of $system"
+    done
 done
 
 # --fresh leaves a comparison that is running where it is; slashes are no part of a name.

@@ -130,6 +130,11 @@ for s in json.load(open(sys.argv[1]))["systems"]:
     assert s["curve"][-1][0] < 4000 and s["seconds_to_loss"]["median"] > 0, s
 TEXT
 
+compare ddp -n 2 run="$folder/few" --until loss=0.5 --repeat 1 --no-timeline ||
+    die "$(cat "$folder/err")"
+grep -q '^ddp did not come to a loss of 0.5 in 20 steps; train.steps=N' "$folder/out" ||
+    die "not said: $(cat "$folder/out")"
+
 # Where most steps send next to nothing, bytes are means; so is the time of workers that do not wait.
 compare easgd downpour -n 2 run="$folder/uneven" train.steps=16 --repeat 1 \
     --no-timeline --json || die "$(cat "$folder/err")"
@@ -148,6 +153,19 @@ for s, name, key in (easgd, "easgd", "comm/bytes"), (downpour, "downpour", "step
     told = s["bytes"] if key == "comm/bytes" else s["step_seconds"]["median"]
     assert told > 0 and abs(told - sum(v) / len(v)) < 0.01 * told, (name, told, v)
 TEXT
+
+# Whoever is killed leaves no run behind that is in the way of the next.
+"$TUTTI" compare examples/mlp-tiny.yaml threads=1 ddp -n 2 run="$folder/killed" \
+    train.steps=3000 --repeat 1 --no-timeline >"$folder/out" 2>&1 &
+for _ in $(seq 100); do
+    [ -s "$folder/killed/ddp-1/metrics.jsonl" ] && break
+    sleep 0.05
+done
+kill -KILL "$!"
+wait "$!" || true
+compare ddp -n 2 run="$folder/killed" train.steps=3000 --repeat 1 --no-timeline ||
+    die "after kill: $(cat "$folder/out" "$folder/err")"
+grep -q '^ddp  *[0-9]' "$folder/out" || die "after kill: $(cat "$folder/out")"
 
 # A signal, then the same command.
 set -- ddp zero-1 -n 2 run="$folder/stop" --until time=2 --repeat 1 --no-timeline

@@ -219,6 +219,11 @@ TEST(what_groups_cannot_do_is_said)
          "exchange.replicas=6 would do"},
         {{MLP, "exchange.replicas=4", "exchange.group=4", OUT("average")},
          "exchange.replicas=8 would do"},
+        {{MLP, "exchange.replicas=3", "exchange.group=2", OUT("average"),
+          "mesh.data=3"}, // 4 replicas in 2 groups are nothing for 3 ranks
+         "exchange.replicas=6 would do"},
+        {{MLP, "exchange.replicas=1", "exchange.group=2", OUT("average")},
+         "exchange.replicas=4 would do"},
         {{MLP, "exchange.replicas=6", "exchange.group=2", OUT("average"),
           "mesh.data=2"},
          "3 groups cannot be shared by 2 ranks"},
