@@ -21,11 +21,12 @@ SETTINGS = """model=mlp model.layers=2 model.width=64 data=synthetic image=16 op
 threads=1 log.every=1000 checkpoint.every=0 eval.every=0 exchange.policy=ps
 exchange.schedule=wall""".split()
 CLOCKS = [("bsp", None), ("ssp", 3), ("async", None), ("backup", 1), ("quorum", 3),
-          ("softsync", 2), ("delay", 4)]
+          ("softsync", 2), ("delay", 4), ("absp", 3)]
+MICRO = 8  # micro-batches of a gradient, where a clock takes parts of it
 
 
 def run(tutti, folder, pace, steps, more):
-    """Times of deliveries, and workers.json."""
+    """Deliveries, as their time and the part of a gradient that it is, and workers.json."""
     path = os.path.join(folder, "run")
     shutil.rmtree(path, ignore_errors=True)
     n = len(pace)
@@ -37,16 +38,17 @@ def run(tutti, folder, pace, steps, more):
     if done.returncode != 0:
         sys.exit(done.stderr)
     with open(os.path.join(path, "schedule.txt")) as file:
-        times = [float(line.split()[1]) for line in file]
+        lines = [line.split() for line in file]
+    pushed = [(float(line[1]), 1 - int((line + ["0"])[2]) / MICRO) for line in lines]
     with open(os.path.join(path, "workers.json")) as file:
-        return times, json.load(file)
+        return pushed, json.load(file)
 
 
-def rate(times, dropped):
+def rate(pushed, dropped):
     """Gradients in updates per second, without the first fifth."""
-    first = len(times) // 5
-    per_second = (len(times) - 1 - first) / (times[-1] - times[first])
-    return per_second * (1 - dropped / len(times))
+    first = len(pushed) // 5
+    whole = sum(part for _, part in pushed[first + 1:])
+    return whole / (pushed[-1][0] - pushed[first][0]) * (1 - dropped / len(pushed))
 
 
 def main():
@@ -54,13 +56,19 @@ def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 25
     pace = [1, 1, 1, 0.5]
     with tempfile.TemporaryDirectory() as folder:
-        alone = rate(run(tutti, folder, [1], 20, [])[0], 0)
+        def alone(more):
+            return rate(run(tutti, folder, [1], 20, more)[0], 0)
+
+        whole, parts = [], ["accumulate=%d" % MICRO]
+        speed = {False: alone(whole), True: alone(parts)}
         print("| clock | used | staleness | dropped |\n|---|---|---|---|")
         for clock, bound in CLOCKS:
             more = ["exchange.clock=" + clock]
             more += ["exchange.bound=%d" % bound] if bound is not None else []
-            times, did = run(tutti, folder, pace, steps, more)
-            used = rate(times, did["dropped"]) / (alone * sum(pace))
+            in_parts = clock == "absp"
+            more += parts if in_parts else whole
+            pushed, did = run(tutti, folder, pace, steps, more)
+            used = rate(pushed, did["dropped"]) / (speed[in_parts] * sum(pace))
             name = clock if bound is None else "%s(%d)" % (clock, bound)
             print("| `%s` | %.0f%% | %.2f | %d |" %
                   (name, 100 * used, did["staleness"], did["dropped"]), flush=True)

@@ -152,6 +152,11 @@ static tt_status keep_weights(tt_exec *exec, const tt_order *order)
     return TT_OK;
 }
 
+static bool is_beyond_limit(const tt_exec *exec, const tt_order *order)
+{
+    return exec->n_micros > 0 && order->micro >= exec->n_micros;
+}
+
 static tt_status run_row(tt_exec *exec, bool is_first, tt_feed_fn *feed,
                          void *user)
 {
@@ -161,6 +166,8 @@ static tt_status run_row(tt_exec *exec, bool is_first, tt_feed_fn *feed,
         TT_TRY(tt__exec_slot_clear(exec, order->slot));
     if (order->is_new && feed != NULL)
         TT_TRY(feed_micro(exec, feed, user, order->micro));
+    if (is_beyond_limit(exec, order)) // that the feed has set
+        return tt__row_end(exec);
     if (exec->before_row != NULL)
         TT_TRY(exec->before_row(exec->before_user, exec, order));
     if (is_first)
@@ -192,7 +199,7 @@ static tt_status run_rows(tt_exec *exec, tt_feed_fn *feed, void *user)
         const bool updates =
             exec->plan->segment[order->segment].phase == TT_UPDATE;
         if (updates != (exec->part == TT_RUN_UPDATE) ||
-            (exec->n_micros > 0 && order->micro >= exec->n_micros))
+            is_beyond_limit(exec, order))
             continue;
         exec->row = order;
         TT_TRY(run_row(exec, is_first, feed, user));

@@ -118,9 +118,9 @@ typedef struct tt_dynamic {
     // The wall clock's: workers are taken as they come; and the list that repeats one.
     bool is_live;
     struct tt__wall *wall;
-    tt_comm *comm; // while a step runs
-    tt_str record; // who delivered when, a line each
-    int32_t *list;
+    tt_comm *comm;             // while a step runs
+    tt_str record;             // who delivered when, a line each
+    struct tt__list_line *list;
     int64_t n_list;
     void *x, *local, *mean; // a dense tensor on its way; local steps' weights
     struct tt__federated *federated; // NULL: workers go at their own pace

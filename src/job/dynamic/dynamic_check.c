@@ -170,12 +170,6 @@ static tt_status check_parts(const tt_job *job, const tt_clock_def *clock)
                        "exchange.gather has no weights; exchange.gather=mean "
                        "would do",
                        clock->name);
-    if (strcmp(p->pace.schedule, "seeded") != 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.clock=%s asks how far workers have come, "
-                       "which only drawn times say; exchange.schedule=seeded "
-                       "would do",
-                       clock->name);
     return TT_OK;
 }
 

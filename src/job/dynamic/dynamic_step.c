@@ -177,12 +177,12 @@ static int32_t hurry(tt_dynamic *d)
 
 static tt_status next(tt_dynamic *d, int32_t *worker_out)
 {
+    if (d->list != NULL)
+        return tt__list_next(d, worker_out);
     if (tt_clock_is_hurried(&d->server)) {
         *worker_out = hurry(d);
         return TT_OK;
     }
-    if (d->list != NULL)
-        return tt__list_next(d, worker_out);
     *worker_out = tt_drawn_next(&d->drawn);
     return *worker_out >= 0
                ? TT_OK

@@ -27,8 +27,8 @@
 // the weights in and out, as an all-reduce has; and a letter from rank 0 to each shard.
 
 #include "job/dynamic/coder.h"
+#include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/wall.h"
-#include "plan/seconds.h"
 
 #include <string.h>
 #include <time.h>
@@ -46,22 +46,14 @@ static tt_status glance(void *user)
 {
     tt_dynamic *d = user;
     bool did = false;
-    return d->comm != NULL && tt__keeps_weights(d, d->job->peers.rank)
-               ? turn(d, &did)
-               : TT_OK;
+    const bool listens =
+        tt__keeps_weights(d, d->job->peers.rank) || tt__hurry_is(d);
+    return d->comm != NULL && listens ? turn(d, &did) : TT_OK;
 }
 
-// trial.pace: a gradient of this worker takes its modelled seconds.
-static tt_status pace(tt_dynamic *d, int32_t worker, double began)
+tt_status tt__wall_pace(tt_dynamic *d, int32_t worker, double part)
 {
-    const tt_plan *plan = d->job->plan;
-    double seconds = 0;
-    if (d->drawn.rules.speed == NULL)
-        return TT_OK;
-    for (int32_t i = 0; i < plan->n_order; i++)
-        if (plan->segment[plan->order[i].segment].phase != TT_UPDATE)
-            seconds += tt_plan_seconds(plan, plan->order[i].segment);
-    const double until = began + seconds / d->drawn.rules.speed[worker];
+    const double until = d->wall->turn + part * tt__worker_seconds(d, worker);
     while (tt_clock_seconds() < until) {
         const struct timespec nap = {.tv_nsec = 50000};
         TT_TRY(glance(d));
@@ -129,15 +121,19 @@ static tt_status work(tt_dynamic *d, bool *did)
         return TT_OK;
     const int32_t worker = d->first + i;
     const double began = tt_clock_seconds(), busy = d->busy;
+    d->wall->turn = began;
     TT_TRY(tt__worker_compute(d, worker));
-    TT_TRY(pace(d, worker, began));
+    const double left = (double)d->own[i].left_out;
+    TT_TRY(tt__wall_pace(d, worker,
+                         1 - left / (double)d->job->options.accumulate));
     const double start = began - d->wall->began, end = tt__wall_now(d);
     tt__wall_letter head = {
         .worker = worker,
         .is_bare = tt__wall_is_bare(d),
         .v = {[TT_WALL_STOP] = d->job->wants_stop,
               [TT_WALL_WAITED] = start - d->wall->got[i],
-              [TT_WALL_COMPUTED] = end - start - (d->busy - busy)}};
+              [TT_WALL_COMPUTED] = end - start - (d->busy - busy),
+              [TT_WALL_LEFT] = left}};
     memcpy(head.v, d->own[i].head.v, sizeof(tt__push_head));
     return push(d, &head);
 }
@@ -257,6 +253,7 @@ tt_status tt__wall_open(tt_dynamic *d)
         return TT_ERR_NOMEM;
     d->wall = w;
     w->last = &w->queue;
+    w->hurried = -1;
     w->got = tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *w->got);
     w->missing =
         tt_arena_alloc(d->arena, (d->n_own + 1) * (int64_t)sizeof *w->missing);

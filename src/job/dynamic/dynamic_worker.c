@@ -59,6 +59,11 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     tt__worker_feeding *f = user;
     tt_job *job = f->d->job;
     const int64_t n = tt_job_worker_samples(job);
+    bool is_over = false;
+    if (micro > 0)
+        TT_TRY(tt__hurry_before(f->d, micro, &is_over));
+    if (is_over)
+        return TT_OK;
     if (micro > 0)
         TT_TRY(tt__coder_keep(f->d, micro - 1));
     f->now = micro;
@@ -214,13 +219,22 @@ static bool is_bare(const tt_dynamic *d, const tt__dynamic_worker *w)
     return d->wall != NULL && w->left_out == 0 && tt__wall_is_bare(d);
 }
 
-// The micro-batches that were finished. Those that were not are passed over, so that the
-// next gradient has batches of its own.
+// Micro-batches that were not finished are passed over, so that the next gradient has batches
+// of its own.
+static tt_status pass_over(tt_dynamic *d, const tt__dynamic_worker *w,
+                           tt__worker_feeding *f)
+{
+    tt_job *job = d->job;
+    for (int64_t i = 0; d->feed != NULL && i < w->left_out; i++)
+        TT_TRY(d->feed(d->feed_user, job, f->micro++, job->x, job->y));
+    return TT_OK;
+}
+
+// The micro-batches that were finished.
 static tt_status run_part(tt_dynamic *d, tt__dynamic_worker *w,
                           tt__worker_feeding *f)
 {
-    tt_job *job = d->job;
-    const int64_t n = job->options.accumulate - w->left_out;
+    const int64_t n = d->job->options.accumulate - w->left_out;
     memset(w->gradient, 0, (size_t)tt_vector_bytes(&d->all));
     if (n > 0) {
         tt_exec_limit(d->exec, (int32_t)n);
@@ -228,9 +242,23 @@ static tt_status run_part(tt_dynamic *d, tt__dynamic_worker *w,
         tt_exec_limit(d->exec, 0);
         TT_TRY(tt__worker_read(d, w->weights, w->gradient));
     }
-    for (int64_t i = 0; d->feed != NULL && i < w->left_out; i++)
-        TT_TRY(d->feed(d->feed_user, job, f->micro++, job->x, job->y));
-    return TT_OK;
+    return pass_over(d, w, f);
+}
+
+// By the wall clock: as many as are finished when its worker is hurried.
+static tt_status run_hurried(tt_dynamic *d, tt__dynamic_worker *w,
+                             tt__worker_feeding *f)
+{
+    const int64_t all = d->job->options.accumulate;
+    w->left_out = tt__hurry_is_over(d) ? all : 0;
+    if (w->left_out > 0)
+        return run_part(d, w, f);
+    TT_TRY(tt__worker_run(d, w->number, w->is_placed ? NULL : w->weights, f,
+                          &w->head));
+    tt_exec_limit(d->exec, 0);
+    TT_TRY(tt__worker_read(d, w->weights, w->gradient));
+    w->left_out = all - (f->now + 1);
+    return pass_over(d, w, f);
 }
 
 // Of a vector, or of what is still in the executor: the same bits. Where nobody asks how long
@@ -296,7 +324,9 @@ tt_status tt__worker_compute(tt_dynamic *d, int32_t worker)
     job->worker = worker;
     job->number = w->number;
     w->head = (tt__push_head){0};
-    if (w->left_out > 0) {
+    if (tt__hurry_is(d)) {
+        TT_TRY(run_hurried(d, w, &f));
+    } else if (w->left_out > 0) {
         TT_TRY(run_part(d, w, &f));
     } else if (d->stepper != NULL) {
         TT_TRY(tt__stepper_run(d, worker, &f));

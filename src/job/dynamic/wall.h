@@ -4,6 +4,7 @@
 //   wall_rules     deliveries in their one order; updates and answers by the rules
 //   wall_post      letters between ranks
 //   wall_memory    what they need not carry
+//   wall_hurry     stragglers that give what they have
 
 #ifndef TT_JOB_DYNAMIC_WALL_H
 #define TT_JOB_DYNAMIC_WALL_H
@@ -20,7 +21,8 @@ typedef enum tt__wall_kind {
     TT_WALL_ANSWER, // from a shard: its weights
     TT_WALL_STEP,   // from rank 0: a step is over, with its results
     TT_WALL_SUM,    // between shards: numbers of an update
-    TT_WALL_FIN,    // nothing more until the ranks have met
+    TT_WALL_HURRY, // from rank 0: enough have delivered gradients of this number
+    TT_WALL_FIN,   // nothing more until the ranks have met
 } tt__wall_kind;
 
 enum {
@@ -30,6 +32,7 @@ enum {
     TT_WALL_RATE,
     TT_WALL_WAITED, // a push's: seconds from weights to computing, and of that
     TT_WALL_COMPUTED,
+    TT_WALL_LEFT, // micro-batches that were left out
     TT_WALL_N
 };
 
@@ -103,6 +106,8 @@ struct tt__wall {
     double elapsed;   // in all steps, also of earlier starts
     double *got;      // per worker of this rank: when its weights came
     int32_t *missing; // the same: shards that have not answered
+    int64_t hurried;  // gradients up to this number; -1: none
+    double turn;      // when the gradient that is computed began
 };
 
 // Seconds of steps so far: evaluations and checkpoints do not count.
@@ -121,6 +126,8 @@ static inline bool tt__wall_is_first(const tt_dynamic *d)
 tt_status tt__wall_open(tt_dynamic *d);
 void tt__wall_close(tt_dynamic *d);
 void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
+// trial.pace: a gradient of this worker takes its modelled seconds; so much of it is done.
+tt_status tt__wall_pace(tt_dynamic *d, int32_t worker, double part);
 // Instead of the list.
 tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
 
@@ -172,5 +179,18 @@ tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head);
 tt_status tt__wall_follow(tt_dynamic *d);
 // A shard has answered a worker of this rank.
 void tt__wall_answered(tt_dynamic *d, int32_t worker);
+
+// ---- wall_hurry ----------------------------------------------------------
+
+// Whether the clock takes parts of gradients.
+bool tt__hurry_is(const tt_dynamic *d);
+// Rank 0, after a delivery: the others are hurried, if it is time.
+tt_status tt__hurry_say(tt_dynamic *d, int32_t worker);
+// Gradients up to this number are.
+void tt__hurry_heard(tt_dynamic *d, int64_t number);
+// Whether the one that is computed is.
+bool tt__hurry_is_over(const tt_dynamic *d);
+// Before another micro-batch of it: whether this and those after it are left out.
+tt_status tt__hurry_before(tt_dynamic *d, int32_t micro, bool *is_over_out);
 
 #endif

@@ -208,8 +208,8 @@ tt_status tt__wall_read_bare(const tt_dynamic *d, int32_t shard,
 bool tt__wall_is_bare(const tt_dynamic *d)
 {
     return d->room != NULL && d->wall->sums_in_place && d->n_own == 1 &&
-           d->coder == NULL && d->stepper == NULL && d->then == NULL &&
-           d->job->local_steps <= 1;
+           !tt__hurry_is(d) && d->coder == NULL && d->stepper == NULL &&
+           d->then == NULL && d->job->local_steps <= 1;
 }
 
 static char *part_at(const tt_dynamic *d, int32_t slot, int32_t part)

@@ -164,6 +164,9 @@ tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line)
         d->rate[head->worker] = head->v[TT_WALL_RATE];
         tt__wall_answered(d, (int32_t)head->worker);
         return TT_OK;
+    case TT_WALL_HURRY:
+        tt__hurry_heard(d, (int64_t)head->v[0]);
+        return TT_OK;
     case TT_WALL_SUM:
         line->has_sum[(int64_t)head->v[0] & 1] = true;
         return TT_OK;

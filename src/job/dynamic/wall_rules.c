@@ -35,6 +35,7 @@ void tt__wall_answered(tt_dynamic *d, int32_t worker)
     if (--d->wall->missing[i] > 0)
         return;
     d->own[i].is_computed = false;
+    d->own[i].left_out = 0;
     d->own[i].number++;
     d->wall->got[i] = tt__wall_now(d);
 }
@@ -169,7 +170,10 @@ static void judge(tt_dynamic *d, tt__wall_letter *head, bool is_dropped)
     tt__dynamic_judge(d, head->v);
     memcpy(tally, head->v, sizeof(tt__push_head));
     tt__dynamic_note(d, worker, is_dropped);
-    tt_str_addf(&d->record, "%d %.6f\n", worker, now);
+    tt_str_addf(&d->record, "%d %.6f", worker, now);
+    if (head->v[TT_WALL_LEFT] > 0)
+        tt_str_addf(&d->record, " %.0f", head->v[TT_WALL_LEFT]);
+    tt_str_addf(&d->record, "\n");
 }
 
 static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
@@ -182,6 +186,7 @@ static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
     if (tt__wall_is_first(d)) {
         judge(d, head, is_dropped);
         TT_TRY(send_order(d, worker, head->v));
+        TT_TRY(tt__hurry_say(d, worker));
     }
     if (!is_dropped)
         TT_TRY(put(d, worker, slot, head->v));

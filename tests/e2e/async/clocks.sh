@@ -131,7 +131,6 @@ refused 'leaves none for workers; -n 3 would do' exchange.servers=2
 refused 'exchange.clock=bsp would do' exchange.gather=median
 refused 'changes are pushed' exchange.optimiser=worker exchange.staleness=compensate
 refused 'accumulate=4 would do' exchange.clock=absp
-refused 'exchange.schedule=seeded would do' exchange.clock=absp batch=64 accumulate=4 exchange.schedule=wall
 
 "$TUTTI" verify examples/gpt-tiny.yaml exchange.policy=ps -n 2 >"$folder/out" 2>&1 && die "verify: not refused"
 grep -q 'compare model.safetensors' "$folder/out" || die "verify: $(cat "$folder/out")"
