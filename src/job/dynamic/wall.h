@@ -4,6 +4,7 @@
 //   wall_rules     deliveries in their one order; updates and answers by the rules
 //   wall_post      letters between ranks
 //   wall_memory    what they need not carry
+//   wall_proxy     sums of groups, and weights for them
 
 #ifndef TT_JOB_DYNAMIC_WALL_H
 #define TT_JOB_DYNAMIC_WALL_H
@@ -20,7 +21,11 @@ typedef enum tt__wall_kind {
     TT_WALL_ANSWER, // from a shard: its weights
     TT_WALL_STEP,   // from rank 0: a step is over, with its results
     TT_WALL_SUM,    // between shards: numbers of an update
-    TT_WALL_FIN,    // nothing more until the ranks have met
+    TT_WALL_MEMBER, // to its proxy: a gradient, with its head
+    TT_WALL_HEADS,  // from a proxy to rank 0, before a sum: those of its group
+    TT_WALL_GIVE,   // from a proxy: weights for its group
+    TT_WALL_LULL,   // no more gradients and answers until the ranks have met
+    TT_WALL_FIN,    // nothing more until then
 } tt__wall_kind;
 
 enum {
@@ -30,6 +35,7 @@ enum {
     TT_WALL_RATE,
     TT_WALL_WAITED, // a push's: seconds from weights to computing, and of that
     TT_WALL_COMPUTED,
+    TT_WALL_HELD, // seconds at its proxy
     TT_WALL_N
 };
 
@@ -63,7 +69,7 @@ typedef struct tt__wall_event { // waits for its turn
 typedef struct tt__wall_line { // from another rank
     int32_t peer;
     bool is_open, has_head; // a receive is posted; its head is here
-    bool is_fin;            // it has said its last word
+    bool is_lull, is_fin;   // what it has said
     tt__wall_letter head;
     tt_msg msg;
     bool has_sum[2]; // of an even and an odd update
@@ -103,6 +109,11 @@ struct tt__wall {
     double elapsed;   // in all steps, also of earlier starts
     double *got;      // per worker of this rank: when its weights came
     int32_t *missing; // the same: shards that have not answered
+    // With proxies, per worker: its gradient, if its proxy is here; and its head (TT_WALL_N
+    // numbers), there and at rank 0.
+    tt__wall_inbox *member;
+    double *heads;
+    bool waits_for_lull; // this rank has said so, and not yet its last word
 };
 
 // Seconds of steps so far: evaluations and checkpoints do not count.
@@ -123,6 +134,8 @@ void tt__wall_close(tt_dynamic *d);
 void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
 // Instead of the list.
 tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
+// A gradient of this rank's worker, or the sum of its group, to the shards.
+tt_status tt__wall_push(tt_dynamic *d, tt__wall_letter *head);
 
 // ---- wall_post -----------------------------------------------------------
 
@@ -170,6 +183,8 @@ tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
 tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head);
 tt_status tt__wall_follow(tt_dynamic *d);
 // A shard has answered a worker of this rank.
-void tt__wall_answered(tt_dynamic *d, int32_t worker);
+tt_status tt__wall_answered(tt_dynamic *d, int32_t worker);
+// A worker of this rank has weights.
+void tt__wall_begin(tt_dynamic *d, int32_t worker);
 
 #endif
