@@ -69,13 +69,12 @@ static double number_of(const tt_settings *s, const char *key)
     return found != NULL ? strtod(found->value, NULL) : 0;
 }
 
-// What only a drawn clock knows: federations, some of a server's clocks, proxies, chains.
+// What only a drawn clock knows: federations, some of a server's clocks, chains.
 static bool is_drawn(const tt_policy_def *policy, const tt_settings *s)
 {
     const tt_setting *clock = tt_settings_find(s, "exchange.clock");
     return policy->is_drawn ||
            (clock != NULL && strcmp(clock->value, "absp") == 0) ||
-           number_of(s, "exchange.proxies") > 0 ||
            number_of(s, "exchange.chain") > 1;
 }
 

@@ -96,11 +96,13 @@ failing || die "$(cat "$folder/err")"
 grep -q 'zero-1-1: done' "$folder/err" || die "not made again: $(cat "$folder/err")"
 grep -q 'zero-1-2: is there already' "$folder/err" || die 'the other one too'
 
-# Proxies and chains are known to the drawn clock alone, wherever they are set.
+# Chains are known to the drawn clock alone, wherever they are set; proxies go by the wall clock too.
 for setting in exchange.proxies=2 exchange.chain=2; do
     compare parameter-server -n 4 $setting run="$folder/$setting" train.steps=4 \
         --repeat 1 --no-timeline || die "$setting: $(cat "$folder/out")"
 done
+[ -s "$folder/exchange.proxies=2/parameter-server-1/schedule.txt" ] || die 'proxies do not go by the wall clock'
+[ ! -e "$folder/exchange.chain=2/parameter-server-1/schedule.txt" ] || die 'chains go by the wall clock'
 
 # --fresh leaves a comparison that is running where it is; slashes are no part of a name.
 "$TUTTI" compare examples/mlp-tiny.yaml threads=1 ddp -n 2 run="$folder/busy" \
