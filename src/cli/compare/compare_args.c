@@ -70,11 +70,10 @@ static double number_of(const tt_settings *s, const char *key)
     return found != NULL ? strtod(found->value, NULL) : 0;
 }
 
-// What only a drawn clock knows: federations, proxies, chains.
+// What only a drawn clock knows: federations, chains.
 static bool is_drawn(const tt_policy_def *policy, const tt_settings *s)
 {
-    return policy->is_drawn || number_of(s, "exchange.proxies") > 0 ||
-           number_of(s, "exchange.chain") > 1;
+    return policy->is_drawn || number_of(s, "exchange.chain") > 1;
 }
 
 // Who is next where nobody says it; NULL: the policy has nobody who waits for a turn.

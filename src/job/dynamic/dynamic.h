@@ -18,12 +18,11 @@
 //   wall_rules     its order, updates, answers   wall_post        its letters
 //   dynamic_check  refusals                      coder            gradients as codes
 //   dynamic_did    for reports                   stepper          optimisers of workers
-//   proxy          sums between workers and the server
+//   proxy          sums between workers and the server; wall_proxy
 //   chain          copies of shards at the next ranks
 //   crowd, hog     workers with weights of their own; or that share them without locks
 //
-// The same arithmetic runs wherever it is done, so a run has the same bits on any number of
-// ranks.
+// The same arithmetic runs wherever it is done: a run has the same bits on any number of ranks.
 
 #ifndef TT_JOB_DYNAMIC_DYNAMIC_H
 #define TT_JOB_DYNAMIC_DYNAMIC_H
@@ -118,11 +117,11 @@ typedef struct tt_dynamic {
     // The wall clock's: workers are taken as they come; and the list that repeats one.
     bool is_live;
     struct tt__wall *wall;
-    tt_comm *comm;             // while a step runs
-    tt_str record;             // who delivered when, a line each
+    tt_comm *comm; // while a step runs
+    tt_str record; // who delivered when, a line each
     struct tt__list_line *list;
-    int64_t n_list;
-    void *x, *local, *mean; // a dense tensor on its way; local steps' weights
+    int64_t n_list, list_at; // lines; that of the gradient that is delivered
+    void *x, *local, *mean;  // a dense tensor on its way; local steps' weights
     struct tt__federated *federated; // NULL: workers go at their own pace
 } tt_dynamic;
 
@@ -180,9 +179,10 @@ void tt__dynamic_add_up(tt_dynamic *d, tt_step_result *result);
 // Refuses a gradient whose loss is above the job's limit: when it is delivered.
 void tt__dynamic_judge(const tt_dynamic *d, double *head);
 
-// list: reads the file that exchange.schedule names; who is next by it.
+// list: reads the file that exchange.schedule names; who is next by it; tt__dynamic_judge, or its own word.
 tt_status tt__list_open(tt_dynamic *d);
-tt_status tt__list_next(const tt_dynamic *d, int32_t *worker_out);
+tt_status tt__list_next(tt_dynamic *d, int32_t *worker_out);
+void tt__list_judge(const tt_dynamic *d, double *head);
 
 // server: memory for a gradient that waits; one of `worker` comes to the shards; what is pending becomes an update;
 // weights go to a worker.

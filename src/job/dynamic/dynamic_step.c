@@ -81,12 +81,18 @@ static tt_status deliver_sum(tt_dynamic *d, int32_t proxy, double now)
     return follow_rules(d);
 }
 
+// By a list nothing is on its way.
+static double until(const tt_dynamic *d)
+{
+    return d->list != NULL ? HUGE_VAL : tt_drawn_due(&d->drawn);
+}
+
 // Sums that are at the server before the next gradient is at a proxy.
 static tt_status follow_tree(tt_dynamic *d)
 {
     double now = 0;
     int32_t proxy = -1;
-    while ((proxy = tt_tree_next(d->tree, tt_drawn_due(&d->drawn), &now)) >= 0)
+    while ((proxy = tt_tree_next(d->tree, until(d), &now)) >= 0)
         TT_TRY(deliver_sum(d, proxy, now));
     return TT_OK;
 }
@@ -102,7 +108,7 @@ static tt_status deliver(tt_dynamic *d, int32_t worker)
         is_dropped = tt_server_deliver(&d->server, worker, &slot);
     if (own != NULL) {
         TT_TRY(tt__worker_compute(d, worker));
-        tt__dynamic_judge(d, own->head.v);
+        tt__list_judge(d, own->head.v);
         memcpy(&d->tally[(int64_t)d->n_delivered * TT_HEAD_N], own->head.v,
                sizeof(tt__push_head));
     }

@@ -20,6 +20,8 @@
 // What has come between the end of a step and the meeting waits in a queue. A worker whose
 // gradient waits there counts as one that still computes: a checkpoint has its weights.
 //
+// With proxies (wall_proxy.c) gradients make a stop on their way, and so do weights.
+//
 // The record is the list of who delivered. Rules are a function of it (exchange/server.h), so
 // it is all that a repetition needs.
 //
@@ -28,7 +30,8 @@
 
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
-#include "job/dynamic/wall.h"
+#include "job/dynamic/wall_hurry.h"
+#include "job/dynamic/wall_proxy.h"
 
 #include <string.h>
 #include <time.h>
@@ -36,6 +39,7 @@
 static tt_status turn(tt_dynamic *d, bool *did)
 {
     TT_TRY(tt__wall_receive(d, did));
+    TT_TRY(tt__wall_push_sums(d));
     return tt__wall_follow(d);
 }
 
@@ -46,8 +50,8 @@ static tt_status glance(void *user)
 {
     tt_dynamic *d = user;
     bool did = false;
-    const bool listens =
-        tt__keeps_weights(d, d->job->peers.rank) || tt__hurry_is(d);
+    const bool listens = tt__keeps_weights(d, d->job->peers.rank) ||
+                         d->tree != NULL || tt__hurry_is(d);
     return d->comm != NULL && listens ? turn(d, &did) : TT_OK;
 }
 
@@ -99,7 +103,7 @@ static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head,
     return tt__wall_take(d, &here);
 }
 
-static tt_status push(tt_dynamic *d, tt__wall_letter *head)
+tt_status tt__wall_push(tt_dynamic *d, tt__wall_letter *head)
 {
     d->wall->missing[head->worker - d->first] = d->wall->n_shards;
     for (int32_t r = 0; r < d->job->peers.size; r++) {
@@ -135,7 +139,8 @@ static tt_status work(tt_dynamic *d, bool *did)
               [TT_WALL_COMPUTED] = end - start - (d->busy - busy),
               [TT_WALL_LEFT] = left}};
     memcpy(head.v, d->own[i].head.v, sizeof(tt__push_head));
-    return push(d, &head);
+    return d->tree != NULL ? tt__wall_to_proxy(d, &head)
+                           : tt__wall_push(d, &head);
 }
 
 // ---- a step --------------------------------------------------------------
@@ -143,13 +148,18 @@ static tt_status work(tt_dynamic *d, bool *did)
 static bool computes(const tt_dynamic *d, int32_t rank)
 {
     for (int32_t i = 0; i < d->workers; i++)
-        if (tt__worker_rank(d, i) == rank && !d->server.worker[i].is_waiting)
+        if (tt__worker_rank(d, i) == rank && !tt__worker_waits(d, i))
             return true;
     return false;
 }
 
-// What this rank waits for: a rank that has not said its last word, of rank 0 first one that
-// computes.
+static bool has_said(const tt_dynamic *d, const tt__wall_line *l)
+{
+    return l->is_fin || (d->wall->waits_for_lull && l->is_lull);
+}
+
+// What this rank waits for: a gradient that a group lacks; or a rank that has not said its last
+// word, of rank 0 first one that computes.
 static const tt_msg *awaited(const tt_dynamic *d)
 {
     const tt__wall_line *found = &d->wall->line[0];
@@ -157,7 +167,9 @@ static const tt_msg *awaited(const tt_dynamic *d)
         const tt__wall_line *l = &d->wall->line[i];
         const bool is_due = !tt__wall_is_first(d) || computes(d, l->peer) ||
                             !computes(d, found->peer);
-        if (!l->is_fin && (is_due || found->is_fin))
+        if (!has_said(d, l) && tt__wall_lacks(d, l->peer))
+            return &l->msg;
+        if (!has_said(d, l) && (is_due || has_said(d, found)))
             found = l;
     }
     return &found->msg;
@@ -186,41 +198,48 @@ static tt_status go_on(tt_dynamic *d)
     return status;
 }
 
-// All that was sent is gone, and all last words are here.
-static bool have_met(const tt_dynamic *d)
+// What was asked of all is here, and last of all what was sent is gone.
+static bool have_said(const tt_dynamic *d)
 {
     for (int32_t i = 0; i < d->wall->n_lines; i++)
-        if (!d->wall->line[i].is_fin)
+        if (!has_said(d, &d->wall->line[i]))
             return false;
-    return d->wall->out == NULL;
+    return d->wall->waits_for_lull || d->wall->out == NULL;
 }
 
-static tt_status say_fin(tt_dynamic *d)
+// A word to all ranks, and theirs.
+static tt_status exchange_words(tt_dynamic *d, tt__wall_kind kind)
 {
-    const tt__wall_letter fin = {.kind = TT_WALL_FIN};
-    for (int32_t i = 0; i < d->wall->n_lines; i++)
-        TT_TRY(tt__wall_send(d, d->wall->line[i].peer, &fin, NULL, NULL));
-    return TT_OK;
-}
-
-static tt_status meet(tt_dynamic *d, bool meets)
-{
+    const tt__wall_letter word = {.kind = kind};
     tt_rest r = {0};
-    if (d->comm == NULL || !meets)
-        return TT_OK;
-    tt_status status = say_fin(d);
-    while (status == TT_OK && !have_met(d)) {
+    tt_status status = TT_OK;
+    d->wall->waits_for_lull = kind == TT_WALL_LULL;
+    for (int32_t i = 0; i < d->wall->n_lines && status == TT_OK; i++)
+        status = tt__wall_send(d, d->wall->line[i].peer, &word, NULL, NULL);
+    while (status == TT_OK && !have_said(d)) {
         bool did = false;
         status = tt__wall_receive(d, &did);
         if (did)
             tt_comm_rested(d->comm, &r);
-        else if (status == TT_OK && !have_met(d))
+        else if (status == TT_OK && !have_said(d))
             status = rest(d, &r);
     }
     tt_comm_rested(d->comm, &r);
-    for (int32_t i = 0; i < d->wall->n_lines; i++)
-        d->wall->line[i].is_fin = false;
+    d->wall->waits_for_lull = false;
     return status;
+}
+
+// A proxy that is answered gives its group weights. So last words come after all answers.
+static tt_status meet(tt_dynamic *d, bool meets)
+{
+    if (d->comm == NULL || !meets)
+        return TT_OK;
+    if (d->tree != NULL)
+        TT_TRY(exchange_words(d, TT_WALL_LULL));
+    TT_TRY(exchange_words(d, TT_WALL_FIN));
+    for (int32_t i = 0; i < d->wall->n_lines; i++)
+        d->wall->line[i].is_lull = d->wall->line[i].is_fin = false;
+    return TT_OK;
 }
 
 tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out)
@@ -272,7 +291,7 @@ void tt__wall_resume(tt_dynamic *d)
     w->elapsed = d->drawn.now;
     for (int32_t i = 0; i < d->n_own; i++) {
         w->got[i] = d->drawn.now;
-        if (d->server.worker[d->first + i].is_waiting)
+        if (tt__worker_waits(d, d->first + i))
             w->missing[i] = w->n_shards;
     }
 }

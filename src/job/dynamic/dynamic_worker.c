@@ -15,6 +15,7 @@
 #include "job/dynamic/proxy.h"
 #include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
+#include "job/dynamic/wall_hurry.h"
 #include "plan/seconds.h"
 
 #include <math.h>
@@ -83,11 +84,12 @@ static tt_status write_weights(const tt_dynamic *d, void *weights)
     return TT_OK;
 }
 
-// By the wall clock the only worker of a rank has the executor for itself.
+// By the wall clock the only worker of a rank has the executor for itself. A proxy passes on what
+// it was given.
 static bool is_alone(const tt_dynamic *d)
 {
     return d->wall != NULL && d->wall->shows && d->n_own == 1 &&
-           d->stepper == NULL && d->job->local_steps <= 1;
+           d->tree == NULL && d->stepper == NULL && d->job->local_steps <= 1;
 }
 
 tt_status tt__worker_fetch(tt_dynamic *d, int32_t worker, int32_t shard,

@@ -41,11 +41,6 @@ tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock)
                        "of one size; exchange.proxies=%lld would do",
                        (long long)n, job->workers,
                        (long long)nearest_divisor(job->workers, n));
-    if (strcmp(tt__server_params(job)->pace.schedule, "seeded") != 0)
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.proxies=%lld: sums arrive by drawn times "
-                       "alone; exchange.schedule=seeded would do",
-                       (long long)n);
     if (tt_exchange_is_coded(&job->exchange))
         return tt_fail(TT_ERR_ARG,
                        "exchange.proxies=%lld adds gradients up, and codes "
@@ -60,11 +55,19 @@ tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock)
     return TT_OK;
 }
 
+// A recorded order has the moments in which sums were at the server.
+static double hop_of(const tt_dynamic *d)
+{
+    return strcmp(d->params->pace.schedule, "seeded") == 0
+               ? d->params->pace.delay
+               : 0;
+}
+
 tt_status tt__proxy_open(tt_dynamic *d)
 {
     const tt_tree_rules rules = {.workers = d->workers,
                                  .proxies = (int32_t)proxies_of(d->job),
-                                 .delay = d->params->pace.delay};
+                                 .delay = hop_of(d)};
     if (rules.proxies == 0)
         return TT_OK;
     d->tree = tt_arena_alloc(d->arena, sizeof *d->tree);
@@ -100,50 +103,51 @@ static tt_status fetch(tt_dynamic *d, int32_t member, int32_t to,
     return tt__post_all(d, post, 2);
 }
 
-static void add_head(const tt__push_head *head, tt__push_head *sum)
+void tt__proxy_add(const tt_dynamic *d, const void *gradient,
+                   const double *head, tt__proxy_sum *sum)
 {
+    void *to = sum->first->gradient; // that of the first one is there
+    const bool is_first = sum->n_seen++ == 0;
+    const bool is_good = head[TT_HEAD_REFUSED] == 0;
+    if (is_first && !is_good)
+        memset(to, 0, (size_t)tt_vector_bytes(&d->all));
+    if (!is_good)
+        return;
+    sum->n++;
+    if (!is_first)
+        tt_vector_add(&d->all, 1, gradient, to);
     for (int i = TT_HEAD_LOSS; i <= TT_HEAD_SQUARES; i++)
-        sum->v[i] += head->v[i];
+        sum->head.v[i] += head[i];
 }
 
-// Of a sum over n workers; statistics are a mean.
-static void end_sum(const tt_dynamic *d, int32_t n, tt__push_head *head,
-                    void *sum)
+// Statistics are a mean.
+void tt__proxy_end(const tt_dynamic *d, tt__proxy_sum *sum)
 {
     const tt_vector_span weights = tt__worker_weights(d);
     const tt_vector_span buffers = {d->all.is_wide, d->all.n - weights.n};
-    if (n > 1 && buffers.n > 0)
-        tt_vector_scale(&buffers, 1.0 / n, tt__element_at(d, sum, weights.n));
-    head->v[TT_HEAD_REFUSED] = n > 0 ? 0 : 1;
-    head->v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&d->all);
+    void *to = tt__element_at(d, sum->first->gradient, weights.n);
+    if (sum->n > 1 && buffers.n > 0)
+        tt_vector_scale(&buffers, 1.0 / sum->n, to);
+    sum->head.v[TT_HEAD_REFUSED] = sum->n > 0 ? 0 : 1;
+    sum->head.v[TT_HEAD_BYTES] = (double)tt_vector_bytes(&d->all);
+    sum->first->head = sum->head;
 }
 
 tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy)
 {
-    int32_t first = 0, n = 0, good = 0;
+    int32_t first = 0, n = 0;
     tt_tree_group(d->tree, proxy, &first, &n);
     const int32_t to = tt__worker_rank(d, first);
-    tt__dynamic_worker *own = tt__worker_own(d, first);
-    tt__push_head sum = {0};
+    tt__proxy_sum sum = {.first = tt__worker_own(d, first)};
     for (int32_t i = first; i < first + n; i++) {
         tt__push_head head = {0};
         void *gradient = NULL;
         TT_TRY(fetch(d, i, to, &gradient, &head));
-        const bool is_good = head.v[TT_HEAD_REFUSED] == 0;
-        if (own == NULL)
-            continue;
-        if (i == first && !is_good)
-            memset(own->gradient, 0, (size_t)tt_vector_bytes(&d->all));
-        if (i > first && is_good)
-            tt_vector_add(&d->all, 1, gradient, own->gradient);
-        if (is_good)
-            add_head(&head, &sum);
-        good += is_good;
+        if (sum.first != NULL)
+            tt__proxy_add(d, gradient, head.v, &sum);
     }
-    if (own != NULL) {
-        end_sum(d, good, &sum, own->gradient);
-        own->head = sum;
-    }
+    if (sum.first != NULL)
+        tt__proxy_end(d, &sum);
     return TT_OK;
 }
 

@@ -46,6 +46,15 @@ void tt__proxy_close(tt_dynamic *d);
 
 // The group's gradients become one, of its first worker.
 tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy);
+// The same one by one, in the order of workers, at the rank of the first one.
+typedef struct tt__proxy_sum {
+    tt__dynamic_worker *first;
+    tt__push_head head;
+    int32_t n_seen, n; // gradients; of these good
+} tt__proxy_sum;
+void tt__proxy_add(const tt_dynamic *d, const void *gradient,
+                   const double *head, tt__proxy_sum *sum);
+void tt__proxy_end(const tt_dynamic *d, tt__proxy_sum *sum);
 // The first worker has weights; so has then its group.
 tt_status tt__proxy_hand_out(tt_dynamic *d, int32_t proxy);
 // The server has dropped the sum.

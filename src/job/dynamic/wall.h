@@ -5,6 +5,7 @@
 //   wall_post      letters between ranks
 //   wall_memory    what they need not carry
 //   wall_hurry     stragglers that give what they have
+//   wall_proxy     sums of groups, and weights for them
 
 #ifndef TT_JOB_DYNAMIC_WALL_H
 #define TT_JOB_DYNAMIC_WALL_H
@@ -22,7 +23,11 @@ typedef enum tt__wall_kind {
     TT_WALL_STEP,   // from rank 0: a step is over, with its results
     TT_WALL_SUM,    // between shards: numbers of an update
     TT_WALL_HURRY, // from rank 0: enough have delivered gradients of this number
-    TT_WALL_FIN,   // nothing more until the ranks have met
+    TT_WALL_MEMBER, // to its proxy: a gradient, with its head
+    TT_WALL_HEADS,  // from a proxy to rank 0, before a sum: those of its group
+    TT_WALL_GIVE,   // from a proxy: weights for its group
+    TT_WALL_LULL,   // no more gradients and answers until the ranks have met
+    TT_WALL_FIN,    // nothing more until then
 } tt__wall_kind;
 
 enum {
@@ -33,6 +38,7 @@ enum {
     TT_WALL_WAITED, // a push's: seconds from weights to computing, and of that
     TT_WALL_COMPUTED,
     TT_WALL_LEFT, // micro-batches that were left out
+    TT_WALL_HELD, // seconds at its proxy
     TT_WALL_N
 };
 
@@ -66,7 +72,7 @@ typedef struct tt__wall_event { // waits for its turn
 typedef struct tt__wall_line { // from another rank
     int32_t peer;
     bool is_open, has_head; // a receive is posted; its head is here
-    bool is_fin;            // it has said its last word
+    bool is_lull, is_fin;   // what it has said
     tt__wall_letter head;
     tt_msg msg;
     bool has_sum[2]; // of an even and an odd update
@@ -108,6 +114,11 @@ struct tt__wall {
     int32_t *missing; // the same: shards that have not answered
     int64_t hurried;  // gradients up to this number; -1: none
     double turn;      // when the gradient that is computed began
+    // With proxies, per worker: its gradient, if its proxy is here; and its head (TT_WALL_N
+    // numbers), there and at rank 0.
+    tt__wall_inbox *member;
+    double *heads;
+    bool waits_for_lull; // this rank has said so, and not yet its last word
 };
 
 // Seconds of steps so far: evaluations and checkpoints do not count.
@@ -130,6 +141,8 @@ void tt__wall_resume(tt_dynamic *d); // its time goes on where the diary ends
 tt_status tt__wall_pace(tt_dynamic *d, int32_t worker, double part);
 // Instead of the list.
 tt_status tt__wall_step(tt_dynamic *d, tt_step_result *result_out);
+// A gradient of this rank's worker, or the sum of its group, to the shards.
+tt_status tt__wall_push(tt_dynamic *d, tt__wall_letter *head);
 
 // ---- wall_post -----------------------------------------------------------
 
@@ -178,19 +191,8 @@ tt_status tt__wall_snapshot(tt_dynamic *d, const void *weights,
 tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head);
 tt_status tt__wall_follow(tt_dynamic *d);
 // A shard has answered a worker of this rank.
-void tt__wall_answered(tt_dynamic *d, int32_t worker);
-
-// ---- wall_hurry ----------------------------------------------------------
-
-// Whether the clock takes parts of gradients.
-bool tt__hurry_is(const tt_dynamic *d);
-// Rank 0, after a delivery: the others are hurried, if it is time.
-tt_status tt__hurry_say(tt_dynamic *d, int32_t worker);
-// Gradients up to this number are.
-void tt__hurry_heard(tt_dynamic *d, int64_t number);
-// Whether the one that is computed is.
-bool tt__hurry_is_over(const tt_dynamic *d);
-// Before another micro-batch of it: whether this and those after it are left out.
-tt_status tt__hurry_before(tt_dynamic *d, int32_t micro, bool *is_over_out);
+tt_status tt__wall_answered(tt_dynamic *d, int32_t worker);
+// A worker of this rank has weights.
+void tt__wall_begin(tt_dynamic *d, int32_t worker);
 
 #endif

@@ -1,26 +1,7 @@
-// wall_hurry - stragglers by the wall clock: exchange.clock=absp.
-//
-// The problem. Under bsp all wait for the slowest gradient, though most of it may be done.
-//
-// The idea. A gradient is a sum over micro-batches. When enough workers have delivered, rank 0
-// says so, and the others push the sum of what they have finished.
-//
-//   worker 0   | 0 | 1 | 2 | 3 | push           HURRY: gradients up to number k
-//   worker 1   | 0 | 1 | 2 | 3 | push --> rank 0 --> all
-//   worker 2   |     0     |     1     | push: without 2 and 3
-//
-// All workers compute gradients of the same number, so the letter names a number and no
-// worker. One that comes when its worker has delivered says nothing more, and one that comes
-// before its worker has weights is remembered: that worker pushes an empty sum.
-//
-// A letter is heard between kernels and heeded between micro-batches. How many were left out
-// stands in the record, as the third number of a line, so a repetition leaves out the same.
-//
-// The cost: a letter to each rank in a step. A worker is waited for as long as one micro-batch.
+#include "job/dynamic/wall_hurry.h"
 
 #include "exec/limit.h"
 #include "job/dynamic/dynamic_math.h"
-#include "job/dynamic/wall.h"
 
 bool tt__hurry_is(const tt_dynamic *d)
 {

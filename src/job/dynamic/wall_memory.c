@@ -20,7 +20,7 @@
 // shard has several places for them, and an update goes to one that nobody reads.
 //
 // A gradient is shown *bare*, in the executor's memory, if its rank has one worker, whose
-// gradients are dense there, are pushed as they are, and are added up. Otherwise it is shown as
+// gradients are dense there, are pushed as they are (by no proxy), and are added up. Otherwise it is shown as
 // a vector. On other transports vectors are sent.
 //
 // The cost of a step of n ranks that are bare: 1 model of gradients read, 1 / n of one written;
@@ -44,6 +44,7 @@
 #include "job/dynamic/hog.h"
 #include "job/dynamic/stepper.h"
 #include "job/dynamic/wall.h"
+#include "job/dynamic/wall_hurry.h"
 
 #include <string.h>
 
@@ -68,6 +69,7 @@ static bool can_show(const tt_job *job)
     const tt_peers *peers = &job->peers;
     return peers->size > 1 && job->workers > 0 && !tt_job_is_federated(job) &&
            !tt__crowd_is(job) && !tt__hog_is(job) &&
+           tt__server_params(job)->proxies == 0 &&
            job->workers == peers->size - tt__dynamic_servers(job) &&
            tt_job_workers_are_live(job) && job->backend->def->memory == NULL &&
            tt_comm_wire_can_lend(peers->wire) &&

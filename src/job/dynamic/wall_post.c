@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
-#include "job/dynamic/wall.h"
+#include "job/dynamic/wall_hurry.h"
+#include "job/dynamic/wall_proxy.h"
 
 #include <string.h>
 
@@ -93,18 +94,17 @@ static int64_t inbox_bytes(const tt_dynamic *d)
     return d->coder != NULL ? tt__coder_room(d) : tt_vector_bytes(&d->shard);
 }
 
-static tt_status inbox_room(tt_dynamic *d, const tt__wall_letter *head,
-                            void **out)
+static tt_status inbox_room(tt__wall_inbox *inbox, int64_t most,
+                            const tt__wall_letter *head, void **out)
 {
-    tt__wall_inbox *inbox = &d->wall->inbox[head->worker];
-    if (head->bytes > inbox_bytes(d))
+    if (head->bytes > most)
         return tt_fail(TT_ERR_ARG,
                        "the gradient of worker %d has more bytes than there "
                        "is room for",
                        (int)head->worker);
     inbox->bytes = head->bytes;
     if (inbox->data == NULL)
-        inbox->data = tt_alloc(inbox_bytes(d) + 8);
+        inbox->data = tt_alloc(most + 8);
     *out = inbox->data;
     return *out != NULL ? TT_OK : no_memory();
 }
@@ -121,8 +121,18 @@ tt_status tt__wall_room(tt_dynamic *d, const tt__wall_line *line, void **out)
     case TT_WALL_SUM:
         *out = line->sum[(int64_t)head->v[0] & 1];
         return TT_OK;
+    case TT_WALL_HEADS:
+        *out = tt__wall_head(d, (int32_t)head->worker);
+        return TT_OK;
+    case TT_WALL_GIVE:
+        *out = tt__worker_own(d, (int32_t)head->worker)->weights;
+        return TT_OK;
+    case TT_WALL_MEMBER:
+        return inbox_room(&d->wall->member[head->worker],
+                          tt_vector_bytes(&d->all), head, out);
     default:
-        return inbox_room(d, head, out);
+        return inbox_room(&d->wall->inbox[head->worker], inbox_bytes(d), head,
+                          out);
     }
 }
 
@@ -151,7 +161,7 @@ tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line)
     case TT_WALL_PUSH:
     case TT_WALL_PART:
         if (head->shown == NULL)
-            TT_TRY(inbox_room(d, head, &room)); // also of nothing
+            TT_TRY(tt__wall_room(d, line, &room)); // also of nothing
         d->wall->inbox[head->worker].shown = head->shown;
         d->wall->inbox[head->worker].is_bare = head->is_bare != 0;
         d->wall->inbox[head->worker].is_here = true;
@@ -162,13 +172,23 @@ tt_status tt__wall_take(tt_dynamic *d, tt__wall_line *line)
     case TT_WALL_ANSWER:
         TT_TRY(fetch(d, line));
         d->rate[head->worker] = head->v[TT_WALL_RATE];
-        tt__wall_answered(d, (int32_t)head->worker);
-        return TT_OK;
+        return tt__wall_answered(d, (int32_t)head->worker);
     case TT_WALL_HURRY:
         tt__hurry_heard(d, (int64_t)head->v[0]);
         return TT_OK;
     case TT_WALL_SUM:
         line->has_sum[(int64_t)head->v[0] & 1] = true;
+        return TT_OK;
+    case TT_WALL_MEMBER:
+        tt__wall_joins(d, head);
+        return TT_OK;
+    case TT_WALL_GIVE:
+        tt__wall_given(d, head);
+        return TT_OK;
+    case TT_WALL_HEADS: // the sum comes next
+        return TT_OK;
+    case TT_WALL_LULL:
+        line->is_lull = true;
         return TT_OK;
     default: // a rank that has said its last word: the next message is the wire's
         line->is_fin = true;
@@ -272,7 +292,8 @@ static bool speak(const tt_dynamic *d, int32_t peer)
 {
     const int32_t me = d->job->peers.rank;
     return peer != me &&
-           (tt__keeps_weights(d, me) || tt__keeps_weights(d, peer));
+           (tt__keeps_weights(d, me) || tt__keeps_weights(d, peer) ||
+            tt__wall_share_group(d, me, peer));
 }
 
 static double *new_sum(tt_dynamic *d)
@@ -301,6 +322,7 @@ tt_status tt__wall_post_open(tt_dynamic *d)
         for (int odd = 0; odd < 2; odd++)
             has_all = has_all && (l->sum[odd] = new_sum(d)) != NULL;
     }
+    TT_TRY(tt__wall_proxy_open(d));
     return has_all ? tt__wall_memory_open(d) : TT_ERR_NOMEM;
 }
 
@@ -316,6 +338,7 @@ void tt__wall_post_close(tt_dynamic *d)
 {
     struct tt__wall *w = d->wall;
     tt__wall_memory_close(d);
+    tt__wall_proxy_close(d);
     for (int32_t i = 0; w->inbox != NULL && i < d->workers; i++)
         tt_free(w->inbox[i].data);
     free_parcels(w->out);

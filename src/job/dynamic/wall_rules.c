@@ -14,8 +14,10 @@
 #include "base/alloc.h"
 #include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
-#include "job/dynamic/wall.h"
+#include "job/dynamic/wall_hurry.h"
+#include "job/dynamic/wall_proxy.h"
 
+#include <math.h>
 #include <string.h>
 
 tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head)
@@ -29,33 +31,51 @@ tt_status tt__wall_keep(tt_dynamic *d, const tt__wall_letter *head)
     return TT_OK;
 }
 
-void tt__wall_answered(tt_dynamic *d, int32_t worker)
+void tt__wall_begin(tt_dynamic *d, int32_t worker)
 {
     const int32_t i = worker - d->first;
-    if (--d->wall->missing[i] > 0)
-        return;
     d->own[i].is_computed = false;
     d->own[i].left_out = 0;
     d->own[i].number++;
     d->wall->got[i] = tt__wall_now(d);
 }
 
+tt_status tt__wall_answered(tt_dynamic *d, int32_t worker)
+{
+    if (--d->wall->missing[worker - d->first] > 0)
+        return TT_OK;
+    tt__wall_begin(d, worker);
+    return d->tree != NULL ? tt__wall_give(d, tt__pusher(d, worker)) : TT_OK;
+}
+
 // A worker that goes on computes where its last gradient lies. One that is still to be used
 // moves (exchange.clock=quorum).
-static tt_status move_waiting(tt_dynamic *d, int32_t worker)
+static tt_status move_waiting(tt_dynamic *d, int32_t pusher)
 {
     for (int32_t i = 0; i < d->server.n_pending; i++) {
         const tt_server_push *push = &d->server.pending[i];
-        if (push->worker == worker)
+        if (push->worker == pusher)
             TT_TRY(tt__wall_settle(d, push->slot));
     }
     return TT_OK;
 }
 
-static tt_status answer(tt_dynamic *d, int32_t worker)
+// Workers of whom one pushes: a group, or one alone.
+static int32_t pushed_by(const tt_dynamic *d, int32_t pusher, int32_t *n_out)
 {
-    TT_TRY(move_waiting(d, worker));
-    void *weights = tt__dynamic_weights(d, worker);
+    int32_t first = pusher;
+    *n_out = 1;
+    if (d->tree != NULL)
+        tt_tree_group(d->tree, pusher, &first, n_out);
+    return first;
+}
+
+static tt_status answer(tt_dynamic *d, int32_t pusher)
+{
+    int32_t n = 0;
+    const int32_t worker = pushed_by(d, pusher, &n);
+    TT_TRY(move_waiting(d, pusher));
+    void *weights = tt__dynamic_weights(d, pusher);
     const tt__wall_letter head = {.kind = TT_WALL_ANSWER,
                                   .worker = worker,
                                   .is_bare = d->is_one,
@@ -63,9 +83,11 @@ static tt_status answer(tt_dynamic *d, int32_t worker)
                                   .v = {[TT_WALL_RATE] = d->job->lr}};
     const tt__dynamic_worker *own = tt__worker_own(d, worker);
     tt__wall_copy *snapshot = NULL;
-    if (tt__wall_is_first(d))
-        tt_drawn_begin(&d->drawn, worker);
-    d->rate[worker] = d->job->lr;
+    for (int32_t i = worker; i < worker + n; i++) {
+        if (tt__wall_is_first(d))
+            tt_drawn_begin(&d->drawn, i);
+        d->rate[i] = d->job->lr;
+    }
     if (own == NULL && d->is_one)
         return tt__wall_send(d, tt__worker_rank(d, worker), &head, NULL, NULL);
     if (own == NULL) {
@@ -74,23 +96,22 @@ static tt_status answer(tt_dynamic *d, int32_t worker)
                              snapshot->data, snapshot);
     }
     TT_TRY(tt__worker_fetch(d, worker, d->job->peers.rank, weights));
-    tt__wall_answered(d, worker);
-    return TT_OK;
+    return tt__wall_answered(d, worker);
 }
 
 static tt_status follow_rules(tt_dynamic *d)
 {
     for (;;) {
-        int32_t worker = -1;
+        int32_t pusher = -1;
         double change = 0;
-        switch (tt_server_next(&d->server, &worker)) {
+        switch (tt_server_next(&d->server, &pusher)) {
         case TT_SERVER_APPLY:
             TT_TRY(tt__dynamic_apply(d, &change));
             tt_server_applied(&d->server, change);
             d->n_updates++;
             break;
         case TT_SERVER_ANSWER:
-            TT_TRY(answer(d, worker));
+            TT_TRY(answer(d, pusher));
             break;
         default:
             return TT_OK;
@@ -115,7 +136,8 @@ static tt_status put(tt_dynamic *d, int32_t worker, int32_t slot,
         return TT_OK;
     }
     TT_TRY(tt__dynamic_room(d, slot));
-    return tt__coder_decode(d, worker, d->server.worker[worker].pushed - 1,
+    return tt__coder_decode(d, worker,
+                            d->server.worker[tt__pusher(d, worker)].pushed - 1,
                             inbox->data, inbox->bytes, d->slot[slot]);
 }
 
@@ -158,22 +180,41 @@ static void hear_step(tt_dynamic *d, const double *v)
                                      .save = v[TT_WALL_SAVE] != 0};
 }
 
-// Rank 0: whether it is good, and the books.
-static void judge(tt_dynamic *d, tt__wall_letter *head, bool is_dropped)
+// Rank 0: the books, of a gradient whose head this is.
+static void note(tt_dynamic *d, int32_t worker, const double *v,
+                 bool is_dropped)
 {
-    const int32_t worker = (int32_t)head->worker;
     double *tally = &d->tally[(int64_t)d->n_delivered * TT_HEAD_N];
     const double now = tt__wall_now(d);
-    d->wall->wants_stop = d->wall->wants_stop || head->v[TT_WALL_STOP] != 0;
-    tt_drawn_arrived(&d->drawn, worker, now, head->v[TT_WALL_WAITED],
-                     head->v[TT_WALL_COMPUTED]);
-    tt__dynamic_judge(d, head->v);
-    memcpy(tally, head->v, sizeof(tt__push_head));
+    const double joined = fmax(d->drawn.worker[worker].turn.began,
+                               now - v[TT_WALL_HELD]); // its group
+    d->wall->wants_stop = d->wall->wants_stop || v[TT_WALL_STOP] != 0;
+    tt_drawn_arrived(&d->drawn, worker, joined, v[TT_WALL_WAITED],
+                     v[TT_WALL_COMPUTED]);
+    tt_drawn_hop(&d->drawn, worker, now, now);
+    memcpy(tally, v, sizeof(tt__push_head));
     tt__dynamic_note(d, worker, is_dropped);
     tt_str_addf(&d->record, "%d %.6f", worker, now);
-    if (head->v[TT_WALL_LEFT] > 0)
-        tt_str_addf(&d->record, " %.0f", head->v[TT_WALL_LEFT]);
+    if (d->tree != NULL)
+        tt_str_addf(&d->record, " %d", v[TT_HEAD_REFUSED] != 0);
+    else if (v[TT_WALL_LEFT] > 0)
+        tt_str_addf(&d->record, " %.0f", v[TT_WALL_LEFT]);
     tt_str_addf(&d->record, "\n");
+}
+
+// Rank 0: whether it is good; its proxy has judged what is in a sum.
+static void judge(tt_dynamic *d, tt__wall_letter *head, bool is_dropped)
+{
+    int32_t n = 0;
+    const int32_t worker = (int32_t)head->worker;
+    if (d->tree == NULL) {
+        tt__dynamic_judge(d, head->v);
+        note(d, worker, head->v, is_dropped);
+        return;
+    }
+    const int32_t first = pushed_by(d, tt__pusher(d, worker), &n);
+    for (int32_t i = first; i < first + n; i++)
+        note(d, i, tt__wall_head(d, i), is_dropped);
 }
 
 static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
@@ -181,7 +222,8 @@ static tt_status deliver(tt_dynamic *d, tt__wall_letter *head)
     const int32_t worker = (int32_t)head->worker;
     const double began = tt__wall_now(d);
     int32_t slot = -1;
-    const bool is_dropped = tt_server_deliver(&d->server, worker, &slot);
+    const bool is_dropped =
+        tt_server_deliver(&d->server, tt__pusher(d, worker), &slot);
     d->wall->inbox[worker].is_here = false;
     if (tt__wall_is_first(d)) {
         judge(d, head, is_dropped);

@@ -90,7 +90,6 @@ refused() {
 }
 refused "exchange.proxies=2 would do" exchange.proxies=3
 refused "exchange.proxies=8 would do" exchange.proxies=9
-refused "exchange.schedule=seeded would do" exchange.proxies=2 exchange.schedule=wall
 refused "exchange.codec=none would do" exchange.proxies=2 exchange.codec=topk
 refused "exchange.clock=quorum would do" exchange.proxies=2 exchange.clock=absp accumulate=2
 refused "of 2 proxies leaves no majority" exchange.proxies=2 exchange.clock=bsp exchange.gather=median

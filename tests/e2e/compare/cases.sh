@@ -107,11 +107,13 @@ for file in facts.json metrics.jsonl; do
     grep -q '^zero-1  *[0-9]' "$folder/out" || die "not made again: $(cat "$folder/out")"
 done
 
-# Proxies and chains are known to the drawn clock alone, wherever they are set.
+# Chains are known to the drawn clock alone, wherever they are set; proxies go by the wall clock too.
 for setting in exchange.proxies=2 exchange.chain=2; do
     compare parameter-server -n 4 $setting run="$folder/$setting" train.steps=4 \
         --repeat 1 --no-timeline || die "$setting: $(cat "$folder/out")"
 done
+[ -s "$folder/exchange.proxies=2/parameter-server-1/schedule.txt" ] || die 'proxies do not go by the wall clock'
+[ ! -e "$folder/exchange.chain=2/parameter-server-1/schedule.txt" ] || die 'chains go by the wall clock'
 
 # Speeds are of ranks; clients and workers, of which a rank has several, have its own. The
 # timeline of workers that do not wait has what they compute.
