@@ -219,18 +219,22 @@ typedef struct owner { // of options: a policy or a codec
 } owner;
 enum { OWNERS_MAX = 64 };
 
-static int list_owners(bool are_codecs, owner *out)
+// Of exchange.codec, or of exchange.policy, or of exchange.outer.policy.
+static int list_owners(const char *what, owner *out)
 {
-    int n = 0;
+    const bool is_outer = strcmp(what, "exchange.outer.policy") == 0;
+    int n = 0, n_out = 0;
+    if (strcmp(what, "exchange.codec") == 0) {
+        const tt_codec_def *const *codec = tt_codec_all(&n);
+        for (int i = 0; i < n; i++)
+            out[n_out++] = (owner){codec[i]->name, codec[i]->options};
+        return n_out;
+    }
     const tt_policy_def *const *policy = tt_policy_all(&n);
-    for (int i = 0; !are_codecs && i < n; i++)
-        out[i] = (owner){policy[i]->name, policy[i]->options};
-    if (!are_codecs)
-        return n;
-    const tt_codec_def *const *codec = tt_codec_all(&n);
     for (int i = 0; i < n; i++)
-        out[i] = (owner){codec[i]->name, codec[i]->options};
-    return n;
+        if (!is_outer || policy[i]->kind == TT_POLICY_STATIC)
+            out[n_out++] = (owner){policy[i]->name, policy[i]->options};
+    return n_out;
 }
 
 // An option without its policy or codec: "unknown" would say too little.
@@ -239,7 +243,7 @@ static tt_status check_option(const tt_setting *s, const char *option,
 {
     owner all[OWNERS_MAX];
     tt_str others = {0};
-    const int n = list_owners(strcmp(what, "exchange.codec") == 0, all);
+    const int n = list_owners(what, all);
     for (int i = 0; i < n; i++)
         if (tt_opt_find(all[i].options, option) != NULL)
             tt_str_addf(&others, "%s%s", others.n > 0 ? ", " : "", all[i].name);
@@ -254,7 +258,9 @@ static tt_status check_option(const tt_setting *s, const char *option,
 
 tt_status tt_exchange_check_options(const tt_settings *settings)
 {
-    static const char first[] = "exchange.", second[] = "codec.";
+    static const char first[] = "exchange.", second[] = "codec.",
+                      third[] = "outer.";
+    const tt_policy_def *between = tt_exchange_outer_of(settings);
     const tt_policy_def *policy = tt_exchange_policy_of(settings);
     const tt_codec_def *codec = tt_exchange_codec_of(settings);
     for (int64_t i = 0; i < settings->n; i++) {
@@ -265,6 +271,11 @@ tt_status tt_exchange_check_options(const tt_settings *settings)
         if (strncmp(option, second, sizeof second - 1) == 0)
             TT_TRY(check_option(s, option + sizeof second - 1, "exchange.codec",
                                 &(owner){codec->name, codec->options}));
+        else if (strncmp(option, third, sizeof third - 1) == 0)
+            TT_TRY(check_option(
+                s, option + sizeof third - 1, "exchange.outer.policy",
+                &(owner){between != NULL ? between->name : "none",
+                         between != NULL ? between->options : NULL}));
         else
             TT_TRY(check_option(s, option, "exchange.policy",
                                 &(owner){policy->name, policy->options}));

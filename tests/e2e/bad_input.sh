@@ -42,6 +42,8 @@ refuses 'neither key=value nor' plan one two
 refuses 'no name matches "xyzzy"' list models xyzzy
 refuses 'exchange.policy=allreduce has no such option; these have it: average' \
     plan model=mlp data=synthetic exchange.every=3
+refuses 'exchange.outer.policy=none has no such option; these have it: average, elastic' \
+    plan model=mlp data=synthetic exchange.outer.every=3
 refuses 'exchange.codec=topk has no such option; these have it: powersgd' \
     plan model=mlp data=synthetic exchange.codec=topk exchange.codec.rank=3
 refuses 'neither key=value nor' list models gpt ops
