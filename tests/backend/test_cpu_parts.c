@@ -557,3 +557,14 @@ TEST(cpu_convolutions_beside_a_neighbour_equal_ref)
             }
         }
 }
+
+// Where all but one tap of a row see padding alone.
+TEST(cpu_strided_convolutions_of_one_column_equal_ref)
+{
+    static const char *const x = "n:24 c:32 h:3 w:1",
+                             *const w = "o:32 c:32 kh:3 kw:3",
+                             *const y = "n:24 o:32 h:2 w:1";
+    cpu_case c = {&tt_op_conv_grad_w, "pad=1 stride=2", {x, y, w}};
+    c.dtype = TT_BF16;
+    cpu_check(&c, 2e-2);
+}

@@ -6,11 +6,14 @@
 set -eu
 . tests/script_begin
 
+net="model=mlp model.layers=2 model.width=24 image=8"
+
 # train RUN RANKS WORKERS SETTINGS... - what it says goes to a file.
 train() {
     run=$folder/$1 ranks=$2 workers=$3
     shift 3
-    "$TUTTI" train model=mlp model.layers=2 model.width=24 data=synthetic image=8 batch=24 optim.lr=0.02 \
+    # shellcheck disable=SC2086 # words
+    "$TUTTI" train $net data=synthetic batch=24 optim.lr=0.02 \
         run="$run" train.steps=9 checkpoint.every=4 threads=1 log.every=2 eval.every=3 eval.batches=1 \
         exchange.policy=ps exchange.clock=bsp exchange.replicas="$workers" -n "$ranks" "$@" >"$folder/out" 2>&1
 }
@@ -44,3 +47,7 @@ same 'shards, adamw' 3 "$@"
 train parts 3 3 exchange.schedule=wall train.stop=5 "$@" || die "parts: $(cat "$folder/out")"
 train parts 3 3 exchange.schedule=wall "$@" || die "parts: $(cat "$folder/out")"
 [ "$(sums wall)" = "$(sums parts)" ] || die "stopped and gone on with, it ends in other bits"
+
+# Statistics, so with executors of their own; a gradient in bf16 that read what was in memory beside it.
+net="model=resnet18 model.width=4 model.classes=10 image=16"
+same 'a small ResNet, bf16' 2 exchange.server=sharded optim=adamw precision=bf16
