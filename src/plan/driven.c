@@ -10,15 +10,19 @@
 #include "ops/ops.h"
 #include "plan/flights.h"
 
+#include <string.h>
+
 static tt_status refuse(const tt__lower *l, const tt_step *step)
 {
     const tt_comm_params *p = step->params;
+    const char *name = step->name; // ": halo" where no layer has a name
     return tt_fail(TT_ERR_ARG,
                    "%s is done for each micro-batch along the axis %s, whose "
                    "ranks must then run micro-batches in one order, and the "
                    "schedule decides while it runs; pipe.schedule=1f1b would "
                    "do",
-                   step->name, l->g->mesh.axis[p->axis].name);
+                   strncmp(name, ": ", 2) == 0 ? name + 2 : name,
+                   l->g->mesh.axis[p->axis].name);
 }
 
 // Whether peers are asked for anything.

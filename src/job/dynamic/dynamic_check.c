@@ -65,10 +65,16 @@ static tt_status check_zero(const tt_job *job, const char *name)
                        "exchange.policy=%s has an optimiser at each worker, so "
                        "zero=%lld has nothing to divide; zero=0 would do",
                        name, zero);
+    if (tt__server_params(job)->server == TT_SERVER_SHARDED)
+        return tt_fail(TT_ERR_ARG,
+                       "exchange.policy=%s has a part of the optimiser in each "
+                       "shard, so zero=%lld has nothing to divide; zero=0 "
+                       "would do",
+                       name, zero);
     return tt_fail(TT_ERR_ARG,
                    "exchange.policy=%s keeps the optimiser at the server, "
-                   "which zero=%lld does not divide; exchange.server=sharded "
-                   "would do",
+                   "which zero=%lld does not divide; zero=0 would do, with "
+                   "exchange.server=sharded",
                    name, zero);
 }
 

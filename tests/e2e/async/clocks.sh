@@ -116,7 +116,8 @@ refused() {
     grep -q "$pattern" "$folder/out" || die "$*: $(cat "$folder/out")"
     grep -q 'would do' "$folder/out" || die "$*: it is not said what would do: $(cat "$folder/out")"
 }
-refused 'exchange.server=sharded would do' zero=1
+refused 'zero=0 would do, with exchange.server=sharded' zero=1
+refused 'zero=1 has nothing to divide; zero=0 would do' zero=1 exchange.server=sharded
 refused 'exchange.bound=-1 would do' exchange.clock=bsp exchange.bound=2
 refused 'exchange.gather=mean would do' exchange.clock=absp exchange.gather=median batch=64 accumulate=4
 refused 'optim.master=true would do' precision=bf16 optim.master=false
