@@ -224,6 +224,13 @@ void *tt__coder_code(const tt_dynamic *d, int32_t worker, int32_t rank,
     return own->code + own->at[rank];
 }
 
+void *tt__coder_whole(const tt_dynamic *d, int32_t worker, int64_t *bytes_out)
+{
+    const tt__coder_worker *own = &d->coder->worker[worker - d->first];
+    *bytes_out = own->at[d->job->peers.size];
+    return own->code;
+}
+
 // ---- decode --------------------------------------------------------------
 
 typedef struct reader {
@@ -290,6 +297,13 @@ static tt_status decode_part(tt_dynamic *d, int32_t i, void *to)
     return tt_exec_read(c->exec, p->sum, to);
 }
 
+static tt_status take(tt_dynamic *d, int32_t worker, int32_t part, reader *r,
+                      char *to)
+{
+    TT_TRY(take_part(d, worker, part, r, to));
+    return tt__coder_has(d, part) ? decode_part(d, part, to) : TT_OK;
+}
+
 tt_status tt__coder_decode(tt_dynamic *d, int32_t worker, int64_t number,
                            const char *code, int64_t bytes, void *to)
 {
@@ -297,13 +311,20 @@ tt_status tt__coder_decode(tt_dynamic *d, int32_t worker, int64_t number,
     const int32_t me = d->job->peers.rank;
     TT_TRY(set_seeds(d, worker, number));
     for (int32_t i = 0; i < d->n_parts; i++) {
-        char *at = tt__element_at(d, to, d->part[i].at - d->bound[me]);
-        if (d->part[i].owner != me)
-            continue;
-        TT_TRY(take_part(d, worker, i, &r, at));
-        if (tt__coder_has(d, i))
-            TT_TRY(decode_part(d, i, at));
+        const int64_t at = d->part[i].at - d->bound[me];
+        if (d->part[i].owner == me)
+            TT_TRY(take(d, worker, i, &r, tt__element_at(d, to, at)));
     }
+    return TT_OK;
+}
+
+tt_status tt__coder_decode_whole(tt_dynamic *d, int32_t worker, int64_t number,
+                                 const char *code, int64_t bytes, void *to)
+{
+    reader r = {code, code + bytes};
+    TT_TRY(set_seeds(d, worker, number));
+    for (int32_t i = 0; i < d->n_parts; i++)
+        TT_TRY(take(d, worker, i, &r, tt__element_at(d, to, d->part[i].at)));
     return TT_OK;
 }
 

@@ -18,6 +18,8 @@
 // gradient are kept too: by the wall clock a checkpoint may come after a gradient was sent and
 // before it was taken, and a run that goes on computes it again.
 //
+// With proxies (proxy.h) workers push codes to these.
+//
 // The cost: a model's size in memory for x, and for each worker twice its residuals.
 
 #ifndef TT_JOB_DYNAMIC_CODER_H
@@ -29,6 +31,11 @@ typedef struct tt__coder tt__coder;
 
 // Opens d->coder if gradients are coded.
 tt_status tt__coder_open(tt_dynamic *d);
+// Whether shards get codes: a proxy decodes those of its group, and pushes their sum.
+static inline bool tt__shards_decode(const tt_dynamic *d)
+{
+    return d->coder != NULL && d->tree == NULL;
+}
 void tt__coder_close(tt_dynamic *d);
 
 // After micro-batch `micro` of a gradient that the workers' executor computes: keeps the rows
@@ -52,6 +59,8 @@ const char *tt__coder_begin(const tt_dynamic *d);
 
 // The gradient of a worker of this rank, for each shard; w->head says how many bytes.
 tt_status tt__coder_encode(tt_dynamic *d, int32_t worker);
+// That of all of it, of a worker of this rank.
+void *tt__coder_whole(const tt_dynamic *d, int32_t worker, int64_t *bytes_out);
 // What a shard's rank gets of a worker of this rank.
 void *tt__coder_code(const tt_dynamic *d, int32_t worker, int32_t rank,
                      int64_t *bytes_out);
@@ -60,6 +69,9 @@ int64_t tt__coder_room(const tt_dynamic *d);
 // This shard's part of a gradient, from its code.
 tt_status tt__coder_decode(tt_dynamic *d, int32_t worker, int64_t number,
                            const char *code, int64_t bytes, void *to);
+// The same of all shards, one after another.
+tt_status tt__coder_decode_whole(tt_dynamic *d, int32_t worker, int64_t number,
+                                 const char *code, int64_t bytes, void *to);
 
 // Of a worker of this rank, for checkpoints. `is_before`: as before its last gradient.
 int64_t tt__coder_state_bytes(const tt_dynamic *d); // 0: no codec, or no states

@@ -184,7 +184,7 @@ tt_status tt__dynamic_take(tt_dynamic *d, int32_t worker, int32_t slot)
                (size_t)tt_vector_bytes(&d->shard));
         d->slot_head[slot] = w->head;
     }
-    if (d->coder != NULL)
+    if (tt__shards_decode(d))
         return take_code(d, worker, slot);
     tt__post *post = tt_alloc(2 * (int64_t)ranks * (int64_t)sizeof *post);
     if (post == NULL)

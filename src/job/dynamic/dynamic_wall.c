@@ -82,7 +82,7 @@ static int32_t whose_turn(const tt_dynamic *d)
 static void *part_for(const tt_dynamic *d, int32_t worker, int32_t r,
                       int64_t *bytes_out)
 {
-    if (d->coder != NULL)
+    if (tt__shards_decode(d))
         return tt__coder_code(d, worker, r, bytes_out);
     *bytes_out = tt__shard_size(d, r) * tt__element(d);
     return tt__element_at(d, tt__worker_own(d, worker)->gradient, d->bound[r]);
@@ -94,7 +94,7 @@ static tt_status push_here(tt_dynamic *d, const tt__wall_letter *head,
 {
     tt__wall_line here = {.head = *head};
     void *room = NULL;
-    if (d->coder == NULL) {
+    if (!tt__shards_decode(d)) {
         here.head.shown = head->is_bare ? d->room : data;
         return tt__wall_take(d, &here);
     }

@@ -1,6 +1,7 @@
 #include "job/dynamic/proxy.h"
 
 #include "base/alloc.h"
+#include "job/dynamic/coder.h"
 #include "job/dynamic/dynamic_math.h"
 #include "job/dynamic/hog.h"
 #include "job/federated/federated.h"
@@ -41,11 +42,6 @@ tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock)
                        "of one size; exchange.proxies=%lld would do",
                        (long long)n, job->workers,
                        (long long)nearest_divisor(job->workers, n));
-    if (tt_exchange_is_coded(&job->exchange))
-        return tt_fail(TT_ERR_ARG,
-                       "exchange.proxies=%lld adds gradients up, and codes "
-                       "have no sum; exchange.codec=none would do",
-                       (long long)n);
     if (clock->takes_parts)
         return tt_fail(TT_ERR_ARG,
                        "exchange.clock=%s hurries single workers, and the "
@@ -84,27 +80,62 @@ void tt__proxy_close(tt_dynamic *d)
 
 // ---- up ------------------------------------------------------------------
 
-// A member's gradient and head at the proxy's rank; elsewhere *gradient_out is not for use.
-static tt_status fetch(tt_dynamic *d, int32_t member, int32_t to,
-                       void **gradient_out, tt__push_head *head)
+void *tt__member_pushes(const tt_dynamic *d, int32_t member, int64_t *bytes_out)
+{
+    if (d->coder != NULL)
+        return tt__coder_whole(d, member, bytes_out);
+    *bytes_out = tt_vector_bytes(&d->all);
+    return tt__worker_own(d, member)->gradient;
+}
+
+int64_t tt__member_bytes(const tt_dynamic *d)
+{
+    return d->coder != NULL ? tt__coder_most(d) : tt_vector_bytes(&d->all);
+}
+
+typedef struct arrival { // of a member's gradient, or its code, at its proxy
+    tt__push_head head;
+    int64_t bytes;
+    void *data, *room;
+} arrival;
+
+// Only the sender knows how many bytes a code has.
+static tt_status tell_bytes(tt_dynamic *d, int32_t member, int32_t to,
+                            arrival *a)
+{
+    const int32_t from = tt__worker_rank(d, member);
+    const tt__post post = {from, to, &a->bytes, &a->bytes, sizeof a->bytes};
+    TT_TRY(tt__post_all(d, &post, 1));
+    return a->bytes <= tt__member_bytes(d)
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "the code of worker %d's gradient is too long",
+                         member);
+}
+
+// At the proxy's rank; elsewhere a->data is not for use.
+static tt_status fetch(tt_dynamic *d, int32_t member, int32_t to, arrival *a)
 {
     const int32_t from = tt__worker_rank(d, member);
     tt__dynamic_worker *w = tt__worker_own(d, member);
+    a->data = a->room;
+    a->bytes = tt__member_bytes(d);
     if (w != NULL) {
         TT_TRY(tt__worker_compute(d, member)); // again, in a resumed run
         if (d->tree->is_refused[member])
             w->head.v[TT_HEAD_REFUSED] = 1;
-        *head = w->head;
+        a->head = w->head;
+        a->data = tt__member_pushes(d, member, &a->bytes);
     }
-    *gradient_out = from == to && w != NULL ? w->gradient : d->from_member;
-    const tt__post post[] = {{from, to, head, head, sizeof *head},
-                             {from, to, w != NULL ? w->gradient : NULL,
-                              d->from_member, tt_vector_bytes(&d->all)}};
+    if (d->coder != NULL)
+        TT_TRY(tell_bytes(d, member, to, a));
+    const tt__post post[] = {{from, to, &a->head, &a->head, sizeof a->head},
+                             {from, to, a->data, a->room, a->bytes}};
     return tt__post_all(d, post, 2);
 }
 
-void tt__proxy_add(const tt_dynamic *d, const void *gradient,
-                   const double *head, tt__proxy_sum *sum)
+tt_status tt__proxy_add(tt_dynamic *d, int32_t member, const void *pushed,
+                        int64_t bytes, const double *head, tt__proxy_sum *sum)
 {
     void *to = sum->first->gradient; // that of the first one is there
     const bool is_first = sum->n_seen++ == 0;
@@ -112,12 +143,20 @@ void tt__proxy_add(const tt_dynamic *d, const void *gradient,
     if (is_first && !is_good)
         memset(to, 0, (size_t)tt_vector_bytes(&d->all));
     if (!is_good)
-        return;
+        return TT_OK;
+    if (d->coder != NULL) {
+        void *gradient = is_first ? to : d->from_member;
+        // All of a group are of the same number.
+        TT_TRY(tt__coder_decode_whole(d, member, sum->first->number, pushed,
+                                      bytes, gradient));
+        pushed = gradient;
+    }
     sum->n++;
     if (!is_first)
-        tt_vector_add(&d->all, 1, gradient, to);
+        tt_vector_add(&d->all, 1, pushed, to);
     for (int i = TT_HEAD_LOSS; i <= TT_HEAD_SQUARES; i++)
         sum->head.v[i] += head[i];
+    return TT_OK;
 }
 
 // Statistics are a mean.
@@ -133,22 +172,33 @@ void tt__proxy_end(const tt_dynamic *d, tt__proxy_sum *sum)
     sum->first->head = sum->head;
 }
 
-tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy)
+static tt_status add_all(tt_dynamic *d, int32_t first, int32_t n, void *room)
 {
-    int32_t first = 0, n = 0;
-    tt_tree_group(d->tree, proxy, &first, &n);
     const int32_t to = tt__worker_rank(d, first);
     tt__proxy_sum sum = {.first = tt__worker_own(d, first)};
     for (int32_t i = first; i < first + n; i++) {
-        tt__push_head head = {0};
-        void *gradient = NULL;
-        TT_TRY(fetch(d, i, to, &gradient, &head));
+        arrival a = {.room = room};
+        TT_TRY(fetch(d, i, to, &a));
         if (sum.first != NULL)
-            tt__proxy_add(d, gradient, head.v, &sum);
+            TT_TRY(tt__proxy_add(d, i, a.data, a.bytes, a.head.v, &sum));
     }
     if (sum.first != NULL)
         tt__proxy_end(d, &sum);
     return TT_OK;
+}
+
+tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy)
+{
+    int32_t first = 0, n = 0;
+    tt_tree_group(d->tree, proxy, &first, &n);
+    if (d->coder == NULL)
+        return add_all(d, first, n, d->from_member);
+    void *code = tt_alloc(tt__member_bytes(d) + 8);
+    const tt_status status =
+        code != NULL ? add_all(d, first, n, code)
+                     : tt_fail(TT_ERR_NOMEM, "no memory for a code");
+    tt_free(code);
+    return status;
 }
 
 void tt__proxy_waste(tt_dynamic *d, int32_t proxy)

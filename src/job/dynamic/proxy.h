@@ -9,6 +9,9 @@
 //   gradient of worker 0 += gradients of its group -> the server, as if it were worker 0's
 //   weights of worker 0 <- the server;                weights of its group <- worker 0's
 //
+// With codes (coder.h) a worker pushes them to its proxy, which decodes them and pushes the sum
+// as it is. What codes leave out stays with the worker.
+//
 // Gradients are added in the order of workers, so one proxy under bsp is bsp in every bit
 // (statistics of batches apart, whose mean is taken in another order). A gradient that waits at a
 // proxy is not in checkpoints: a resumed run computes it again.
@@ -44,6 +47,10 @@ tt_status tt__proxy_check(const tt_job *job, const tt_clock_def *clock);
 tt_status tt__proxy_open(tt_dynamic *d); // unless there are none
 void tt__proxy_close(tt_dynamic *d);
 
+// What a worker of this rank pushes to its proxy: a gradient, or its code; at most so many bytes.
+void *tt__member_pushes(const tt_dynamic *d, int32_t member,
+                        int64_t *bytes_out);
+int64_t tt__member_bytes(const tt_dynamic *d);
 // The group's gradients become one, of its first worker.
 tt_status tt__proxy_add_up(tt_dynamic *d, int32_t proxy);
 // The same one by one, in the order of workers, at the rank of the first one.
@@ -52,8 +59,9 @@ typedef struct tt__proxy_sum {
     tt__push_head head;
     int32_t n_seen, n; // gradients; of these good
 } tt__proxy_sum;
-void tt__proxy_add(const tt_dynamic *d, const void *gradient,
-                   const double *head, tt__proxy_sum *sum);
+// `pushed`: the gradient of a member, or its code.
+tt_status tt__proxy_add(tt_dynamic *d, int32_t member, const void *pushed,
+                        int64_t bytes, const double *head, tt__proxy_sum *sum);
 void tt__proxy_end(const tt_dynamic *d, tt__proxy_sum *sum);
 // The first worker has weights; so has then its group.
 tt_status tt__proxy_hand_out(tt_dynamic *d, int32_t proxy);

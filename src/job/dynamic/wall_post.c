@@ -91,7 +91,8 @@ static tt_status post(tt_dynamic *d, tt__wall_line *l, void *data,
 
 static int64_t inbox_bytes(const tt_dynamic *d)
 {
-    return d->coder != NULL ? tt__coder_room(d) : tt_vector_bytes(&d->shard);
+    return tt__shards_decode(d) ? tt__coder_room(d)
+                                : tt_vector_bytes(&d->shard);
 }
 
 static tt_status inbox_room(tt__wall_inbox *inbox, int64_t most,
@@ -128,8 +129,8 @@ tt_status tt__wall_room(tt_dynamic *d, const tt__wall_line *line, void **out)
         *out = tt__worker_own(d, (int32_t)head->worker)->weights;
         return TT_OK;
     case TT_WALL_MEMBER:
-        return inbox_room(&d->wall->member[head->worker],
-                          tt_vector_bytes(&d->all), head, out);
+        return inbox_room(&d->wall->member[head->worker], tt__member_bytes(d),
+                          head, out);
     default:
         return inbox_room(&d->wall->inbox[head->worker], inbox_bytes(d), head,
                           out);

@@ -67,9 +67,8 @@ tt_status tt__wall_to_proxy(tt_dynamic *d, tt__wall_letter *head)
 {
     const int32_t worker = (int32_t)head->worker;
     const int32_t to = rank_of(d, tt__pusher(d, worker));
-    void *gradient = tt__worker_own(d, worker)->gradient;
+    void *gradient = tt__member_pushes(d, worker, &head->bytes);
     head->kind = TT_WALL_MEMBER;
-    head->bytes = tt_vector_bytes(&d->all);
     if (to != d->job->peers.rank)
         return tt__wall_send(d, to, head, gradient, NULL);
     head->shown = gradient;
@@ -83,12 +82,13 @@ void tt__wall_joins(tt_dynamic *d, const tt__wall_letter *head)
     double *v = tt__wall_head(d, (int32_t)head->worker);
     memcpy(v, head->v, sizeof head->v);
     v[TT_WALL_HELD] = tt__wall_now(d); // since when
+    member->bytes = head->bytes;
     member->shown = head->shown;
     member->is_here = true;
 }
 
 // In place of the first one's gradient; its head goes to `head`.
-static void add_up(tt_dynamic *d, int32_t first, int32_t n, double *head)
+static tt_status add_up(tt_dynamic *d, int32_t first, int32_t n, double *head)
 {
     tt__proxy_sum sum = {.first = tt__worker_own(d, first)};
     const double now = tt__wall_now(d);
@@ -97,12 +97,13 @@ static void add_up(tt_dynamic *d, int32_t first, int32_t n, double *head)
         double *v = tt__wall_head(d, i);
         v[TT_WALL_HELD] = now - v[TT_WALL_HELD];
         tt__dynamic_judge(d, v);
-        tt__proxy_add(d, member->shown != NULL ? member->shown : member->data,
-                      v, &sum);
+        const void *at = member->shown != NULL ? member->shown : member->data;
+        TT_TRY(tt__proxy_add(d, i, at, member->bytes, v, &sum));
         member->is_here = false;
     }
     tt__proxy_end(d, &sum);
     memcpy(head, sum.head.v, sizeof sum.head.v);
+    return TT_OK;
 }
 
 static tt_status push_sum(tt_dynamic *d, int32_t proxy)
@@ -110,7 +111,7 @@ static tt_status push_sum(tt_dynamic *d, int32_t proxy)
     int32_t first = 0, n = 0;
     tt_tree_group(d->tree, proxy, &first, &n);
     tt__wall_letter sum = {.worker = first};
-    add_up(d, first, n, sum.v);
+    TT_TRY(add_up(d, first, n, sum.v));
     const tt__wall_letter heads = {.kind = TT_WALL_HEADS,
                                    .worker = first,
                                    .bytes = (int64_t)n * TT_WALL_N *

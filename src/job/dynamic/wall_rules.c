@@ -130,14 +130,13 @@ static tt_status put(tt_dynamic *d, int32_t worker, int32_t slot,
     d->wall->is_bare[slot] = inbox->is_bare;
     if (inbox->shown != NULL)
         return TT_OK;
-    if (d->coder == NULL) {
+    if (!tt__shards_decode(d)) {
         d->slot[slot] = inbox->data;
         inbox->data = room;
         return TT_OK;
     }
     TT_TRY(tt__dynamic_room(d, slot));
-    return tt__coder_decode(d, worker,
-                            d->server.worker[tt__pusher(d, worker)].pushed - 1,
+    return tt__coder_decode(d, worker, d->server.worker[worker].pushed - 1,
                             inbox->data, inbox->bytes, d->slot[slot]);
 }
 

@@ -60,10 +60,14 @@ same exchange.proxies=4 exchange.staleness=reject exchange.reject=1 exchange.del
 same exchange.proxies=4 exchange.staleness=predict exchange.optimiser=worker optim=adamw
 same exchange.proxies=4 exchange.local_steps=2 exchange.clock=bsp exchange.gather=median
 same exchange.proxies=2 exchange.limit=1.2
+# Codes are for the proxy, which decodes them; what they leave out stays with the workers.
+same exchange.proxies=2 exchange.codec=topk exchange.limit=1.2
+same exchange.proxies=4 exchange.codec=powersgd exchange.clock=quorum exchange.staleness=lr
 
 is exchange.delay=0 -- exchange.delay=0 exchange.proxies=8
 is exchange.delay=0 exchange.clock=ssp -- exchange.delay=0 exchange.clock=ssp exchange.proxies=8
 is exchange.clock=bsp -- exchange.clock=bsp exchange.proxies=1
+is exchange.delay=0 exchange.codec=onebit -- exchange.delay=0 exchange.codec=onebit exchange.proxies=8
 is exchange.clock=bsp -- exchange.clock=async exchange.proxies=1
 
 # number RUN KEY - of the server, in workers.json.
@@ -90,6 +94,5 @@ refused() {
 }
 refused "exchange.proxies=2 would do" exchange.proxies=3
 refused "exchange.proxies=8 would do" exchange.proxies=9
-refused "exchange.codec=none would do" exchange.proxies=2 exchange.codec=topk
 refused "exchange.clock=quorum would do" exchange.proxies=2 exchange.clock=absp accumulate=2
 refused "of 2 proxies leaves no majority" exchange.proxies=2 exchange.clock=bsp exchange.gather=median

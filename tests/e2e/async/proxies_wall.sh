@@ -1,7 +1,7 @@
 # Proxies by the wall clock: sums are taken in the order in which they come, and the record of
 # that ends in the same bits on 1, 2 and 4 ranks: with proxies on ranks of their workers and
 # groups over several ranks, one server, shards, and servers on ranks of their own; also
-# where a run was stopped in between, gradients are refused, or messages are late. Rounds: 1 in
+# where a run was stopped in between, gradients are refused or coded, or messages are late. Rounds: 1 in
 # `make test`, more with ROUNDS.
 # deadline: 300
 set -eu
@@ -61,6 +61,9 @@ while [ $round -lt "${ROUNDS:-1}" ]; do
     repeats 2 "$@"
     wall 1 "" "$@"
     repeats 4 "$@"
+    set -- exchange.proxies=2 exchange.codec=onebit
+    wall 4 exchange.server=sharded "$@"
+    repeats 2 "$@"
     wall 4 comm.fault=jitter:seconds=0.002 exchange.proxies=1 exchange.limit=1.2
     repeats 2 exchange.proxies=1 exchange.limit=1.2
     grep -q ' 1$' "$folder/wall/schedule.txt" || die "no gradient was refused: $(cat "$folder/wall/schedule.txt")"
@@ -90,8 +93,8 @@ rm -rf "$folder/wall"
 train wall 1 exchange.clock=bsp || die "bsp: $(cat "$folder/out")"
 [ "$(sums wall)" = "$(sums one)" ] || die "one proxy for all is not bsp"
 
-# Stopped, on other ranks, with late messages; workers that keep states of their own.
-set -- exchange.proxies=4 exchange.replicas=8 exchange.optimiser=worker optim=adamw
+# Stopped, on other ranks, with late messages; workers that keep states of their own, and what codes leave out.
+set -- exchange.proxies=4 exchange.optimiser=worker optim=adamw exchange.codec=topk
 rm -rf "$folder/wall"
 train wall 4 exchange.schedule=wall "$@" comm.fault=jitter:seconds=0.01 train.stop=2 || die "stopped: $(cat "$folder/out")"
 train wall 2 exchange.schedule=wall "$@" exchange.server=sharded || die "goes on: $(cat "$folder/out")"
