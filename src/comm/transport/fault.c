@@ -197,6 +197,7 @@ static tt_status arrive(tt__wrap *w, tt__parcel *p)
 // Posted messages only leave when progress is called.
 static tt_status progress(tt_comm *comm, bool *moved_out)
 {
+    *moved_out = false;
     return ((fault *)comm)->is_silent ? TT_OK
                                       : tt__wrap_progress(comm, moved_out);
 }

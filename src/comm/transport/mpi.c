@@ -198,6 +198,7 @@ static tt_status move_all(tt__mpi *m, bool *moved)
 static tt_status progress(tt_comm *comm, bool *moved_out)
 {
     tt__mpi *m = (tt__mpi *)comm;
+    *moved_out = false;
     (void)pthread_mutex_lock(&m->lock);
     const tt_status status =
         m->is_over ? tt_fail(TT_ERR_STATE, "mpi: used after a failure")

@@ -66,6 +66,7 @@ END
 "$tutti" check coll ranks=3 >shm 2>&1 || fail "check coll: $(cat shm)"
 "$tutti" train gpt.yaml run=memory -n 3 >out 2>&1 || fail "-n 3: $(cat out)"
 model=checkpoints/step-00000006/model.safetensors
+"$tutti" train gpt.yaml exchange.policy=ps run=drawn -n 3 >out 2>&1 || fail "workers: $(cat out)"
 for kind in $kinds; do
     $kind 3 "$tutti" check coll >out 2>&1 || fail "$kind: $(cat out)"
     [ -n "$(bits out)" ] && [ "$(bits out)" = "$(bits shm)" ] ||
@@ -84,6 +85,17 @@ for kind in $kinds; do
         [ "$(tail -n 1 out)" = 'the same' ] || fail "$kind: stages: $(cat out)"
         $kind $ranks "$tutti" train gpt.yaml mesh.pipe=2 model.layers=2 accumulate=3 \
             run="$kind-$ranks" >out 2>&1 || fail "$kind: stages: $(cat out)"
+    done
+
+    # Workers at their own pace; drawn, they have the bits of shared memory.
+    for more in exchange.policy=ps 'exchange.policy=ps exchange.schedule=wall' \
+        'exchange.policy=adpsgd exchange.schedule=wall'; do
+        rm -rf workers
+        # shellcheck disable=SC2086 # words
+        $kind 3 "$tutti" train gpt.yaml $more run=workers >out 2>&1 ||
+            fail "$kind: $more: $(cat out)"
+        case $more in *wall) continue ;; esac
+        cmp "drawn/$model" "workers/$model" || fail "$kind: $more: other bits than shm"
     done
 
     # A rank with other settings is named, by one sentence.
