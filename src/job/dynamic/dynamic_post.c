@@ -91,8 +91,10 @@ tt_status tt__post_alive(const tt_dynamic *d)
     if (peers->size == 1)
         return TT_OK;
     tt_comm *comm = tt_comm_wire_borrow(peers->wire);
-    while (status == TT_OK && moved) // it looks for the lost when nothing moves
+    while (status == TT_OK && moved) {
+        moved = false; // then it looks for the lost
         status = comm->def->progress(comm, &moved);
+    }
     tt_comm_wire_give_back(peers->wire);
     return status;
 }
