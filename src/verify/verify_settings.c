@@ -62,34 +62,67 @@ static tt_status alone(const tt_verify_subject *v, const char *precision,
     return tt_settings_set(out, "precision", precision, "verify", v->arena);
 }
 
-// Members of a group that sum gradients add them in another order than one rank that has all their
-// samples. A gradient that is zero (of the keys' biases, say) is then another rounding error, with
-// another sign.
+static bool is_coded(const tt_job *many)
+{
+    return tt_exchange_is_coded(&many->exchange) &&
+           strcmp(tt_exchange_codec(&many->exchange)->name, "factors") != 0;
+}
+
+// Ranks that each have a part of a replica's samples, or of a sample, sum its gradients in another
+// order than one rank that has all of it. A gradient that is zero (of the keys' biases, say) is then
+// another rounding error, with another sign.
 static tt_status refuse_signs(const tt_job *many)
 {
     const tt_exchange *e = &many->exchange;
     const tt_codec_def *codec = tt_exchange_codec(e);
-    if (!codec->has_signs || e->group <= 1 || many->options.exact ||
-        strcmp(tt_exchange_policy(e)->name, "allreduce") != 0)
+    const bool has_groups =
+        e->group > 1 && strcmp(tt_exchange_policy(e)->name, "allreduce") == 0;
+    const bool is_shared = many->grid.size[TT_AXIS_CONTEXT] > 1 ||
+                           many->grid.size[TT_AXIS_SPACE] > 1;
+    if (!codec->has_signs || many->options.exact || (!has_groups && !is_shared))
         return TT_OK;
     return tt_fail(TT_ERR_ARG,
-                   "exchange.codec=%s with exchange.policy=allreduce inside "
-                   "groups: numbers that are zero but for rounding have signs "
-                   "that depend on the order of sums; exact=true would do",
-                   codec->name);
+                   "exchange.codec=%s with %s: numbers that are zero but for "
+                   "rounding have signs that depend on the order of sums; "
+                   "exact=true would do",
+                   codec->name,
+                   has_groups ? "exchange.policy=allreduce inside groups"
+                              : "gradients that several ranks sum up");
 }
 
-// One rank carries as many replicas as all ranks together do. It holds tensors whole, so
-// it cannot make the codes of ranks that hold parts of them; stages hold tensors whole, too.
-// An agreement about weights
-// does not depend on parts, and neither do factors of gradients.
+// Whether ranks along an axis of the mesh each have a part of a weight.
+static bool cuts_weights(const tt_graph *g, int axis)
+{
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].role == TT_ROLE_PARAM &&
+            g->value[v].type.place[axis].kind == TT_SPLIT)
+            return true;
+    return false;
+}
+
+// One rank holds tensors whole, so it cannot make the codes of ranks that hold parts of them.
+// Stages hold tensors whole, too, and ranks that share samples. An agreement about weights does
+// not depend on parts, and neither do factors of gradients.
+static tt_status refuse_parts(const tt_job *many)
+{
+    const tt_graph *g = many->graph;
+    for (int a = 0; a < g->mesh.n_axes; a++)
+        if (g->mesh.axis[a].size > 1 && cuts_weights(g, a) &&
+            strcmp(g->mesh.axis[a].name, tt_axis_name[TT_AXIS_DATA]) != 0)
+            return tt_fail(TT_ERR_ARG,
+                           "exchange.codec=%s with mesh.%s=%d: each rank "
+                           "encodes its part of a tensor, which one rank does "
+                           "not have; verify them one without the other",
+                           tt_exchange_codec(&many->exchange)->name,
+                           g->mesh.axis[a].name, g->mesh.axis[a].size);
+    return refuse_signs(many);
+}
+
+// One rank carries as many replicas as all ranks together do.
 static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                                 tt_settings *out)
 {
     char text[32];
-    const bool is_coded =
-        tt_exchange_is_coded(&many->exchange) &&
-        strcmp(tt_exchange_codec(&many->exchange)->name, "factors") != 0;
     const char *caveat = tt_job_workers_caveat(many);
     if (caveat != NULL)
         return tt_fail(TT_ERR_ARG, "%s, so there is nothing to verify", caveat);
@@ -106,17 +139,10 @@ static tt_status carry_replicas(const tt_verify_subject *v, const tt_job *many,
                        "and on %d and compare model.safetensors",
                        tt_exchange_policy(&many->exchange)->name,
                        many->peers.size);
-    if (!is_coded && !tt_exchange_differs(&many->exchange))
+    if (!is_coded(many) && !tt_exchange_differs(&many->exchange))
         return TT_OK;
-    for (int a = 0; a < TT_N_AXES && is_coded; a++)
-        if (a != TT_AXIS_DATA && a != TT_AXIS_PIPE && many->grid.size[a] > 1)
-            return tt_fail(TT_ERR_ARG,
-                           "exchange.codec=%s with mesh.%s=%lld: each rank "
-                           "encodes its part of a tensor, which one rank does "
-                           "not have; verify them one without the other",
-                           tt_exchange_codec(&many->exchange)->name,
-                           tt_axis_name[a], (long long)many->grid.size[a]);
-    TT_TRY(refuse_signs(many));
+    if (is_coded(many))
+        TT_TRY(refuse_parts(many));
     snprintf(text, sizeof text, "%lld", (long long)many->exchange.replicas);
     return tt_settings_set(out, "exchange.replicas", text, "verify", v->arena);
 }
@@ -161,6 +187,7 @@ static tt_status open_all(const tt_verify_subject *v, opened *s,
 {
     TT_TRY(opened_make(v->settings, v->extra, v->peers, &s[MANY]));
     TT_TRY(refuse_codes(s[MANY].job));
+    TT_TRY(tt_job_plan(s[MANY].job)); // that weights have places
     request->many = s[MANY].job;
     if (!tt_peers_is_first(v->peers))
         return TT_OK;

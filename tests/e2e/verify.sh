@@ -70,4 +70,17 @@ echo "$out" | grep -q 'order of sums; exact=true would do' || die "signs: $out"
 # shellcheck disable=SC2086 # words
 out=$(verify examples/gpt-tiny.yaml batch=4 exchange.codec=onebit $groups exact=true -n 4) || die "signs, exact: $out"
 echo "$out" | grep -q 'same bits' || die "signs, exact: $out"
+
+# Ranks that share a sample hold weights whole, and so does one rank; ranks that cut weights encode parts.
+for case in 'llama mesh.context=2 exchange.codec=topk' 'lenet mesh.space=2 exchange.codec=int8' \
+    'llama mesh.context=2 exchange.codec=onebit exact=true'; do
+    # shellcheck disable=SC2086 # words
+    out=$(verify examples/${case%% *}-tiny.yaml ${case#* } exchange.replicas=4 batch=4 -n 4) || die "$case: $out"
+done
+for case in 'mesh.tensor=2: each rank encodes its part:mesh.tensor=2 exchange.codec=topk' \
+    'exact=true would do:mesh.context=2 exchange.codec=sign'; do
+    # shellcheck disable=SC2086 # words
+    out=$(verify examples/gpt-tiny.yaml batch=4 ${case##*:} -n 4 2>&1) && die "not refused: $case: $out"
+    echo "$out" | grep -q "${case%:*}" || die "$case: $out"
+done
 out=$(verify examples/gpt-tiny.yaml layout.codec=int8 -n 2) || die "layout.codec without layers that are shared: $out"
