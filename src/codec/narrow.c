@@ -6,7 +6,9 @@
 #include "ops/ops.h"
 
 const tt_opt tt__narrow_options[] = {
-    {"scale", "1", "by which numbers are multiplied, a power of two",
+    {"scale", "1",
+     "by which numbers are multiplied; one that is no power of two rounds them "
+     "once more",
      TT_OPT_F64, .offset = offsetof(tt__narrow_codec, scale), .min = 0x1p-60,
      .max = 0x1p60},
     {0},

@@ -62,7 +62,9 @@ static void add_codes(const tt_ranks *ranks, int width, tt_str *out)
     add_bytes(&text, coded / ranks->n);
     tt_str_add(&text, " of ");
     add_bytes(&text, raw / ranks->n);
-    tt_str_addf(&text, " (%.3g times less) in ", raw / coded);
+    tt_str_addf(&text, " (%.3g times %s) in ",
+                coded > raw ? coded / raw : raw / coded,
+                coded > raw ? "as much" : "less");
     tt_add_seconds(&text, seconds / ranks->n);
     tt_str_add(out, "  ");
     tt_add_wrapped(out, tt_str_text(&text),
