@@ -120,9 +120,9 @@ done
 compare fedavg rudra petuum easgd -n 2 run="$folder/pace" train.steps=4 --repeat 1 \
     --pace 1,0.5 || die "--pace: $(cat "$folder/err")"
 grep -q 'did not run' "$folder/out" && die "$(cat "$folder/out")"
-grep -q '^fedavg, rudra: a drawn clock says who is next' "$folder/out" ||
+grep -q '^fedavg: a drawn clock says who is next' "$folder/out" ||
     die "not said: $(cat "$folder/out")"
-grep -q 'fedavg, rudra: a drawn clock' "$folder/pace/index.html" || die 'not on the page'
+grep -q 'fedavg: a drawn clock' "$folder/pace/index.html" || die 'not on the page'
 for system in fedavg petuum easgd; do
     for phase in forward backward update; do
         grep -q "\"cat\":\"$phase\"" "$folder/pace/$system-trace/trace.json" ||
