@@ -11,13 +11,16 @@
 #include "base/thread.h"
 #include "state/tensors.h"
 
+#include <stdatomic.h>
+
 enum { PAGE = 4096 };
 
+// Atomic, since other ranks may look at shared memory already.
 static void touch(const tt_snapshot *s)
 {
-    volatile char *p = s->memory;
+    atomic_char *p = (atomic_char *)s->memory;
     for (int64_t i = 0; i < s->bytes; i += PAGE)
-        p[i] = 0;
+        atomic_store_explicit(&p[i], 0, memory_order_relaxed);
 }
 
 // Runs in the thread. Memory that cannot be pinned is used all the same; copies to
