@@ -19,8 +19,7 @@ tt_status tt__hurry_say(tt_dynamic *d, int32_t worker)
     if (!tt_clock_is_hurried(&d->server))
         return TT_OK;
     const int64_t number = d->server.worker[worker].pushed - 1;
-    const tt__wall_letter head = {.kind = TT_WALL_HURRY,
-                                  .v = {(double)number}};
+    const tt__wall_letter head = {.kind = TT_WALL_HURRY, .v = {(double)number}};
     if (number <= d->wall->hurried)
         return TT_OK;
     tt__hurry_heard(d, number);
