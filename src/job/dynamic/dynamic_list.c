@@ -32,7 +32,7 @@ static int32_t parse_more(const char *text)
     text += strspn(text, " ");
     text += strcspn(text, " \n");
     const long more = *text == ' ' ? strtol(text, NULL, 10) : -1;
-    return more < MOST ? (int32_t)more : MOST;
+    return more < 0 ? -1 : more < MOST ? (int32_t)more : MOST;
 }
 
 // `list` has room for as many deliveries as there are lines.
